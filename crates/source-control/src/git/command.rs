@@ -247,20 +247,40 @@ impl Git {
         let mut command = self.command(&safe_directories(), &arguments);
         command.stdin(standard_input(input)?).stderr(Stdio::null());
         let mut child = command.spawn().map_err(missing)?;
-        let pipe = child.stdin.take();
-        let (read, status) = std::thread::scope(|scope| {
+        if let Some(bytes) = self.max_memory {
+            limit_memory(&mut child, bytes)?;
+        }
+        let (pipe, output) = (child.stdin.take(), child.stdout.take());
+        let (read, status, stopped) = std::thread::scope(|scope| {
             if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
                 // Git closes its end early when it fails or is stopped.
                 scope.spawn(move || pipe.write_all(input));
             }
-            let read = read_limited(child.stdout.take(), max_bytes);
-            if !matches!(read, Ok(Some(_))) {
+            let (done, finished) = mpsc::channel::<()>();
+            let reading = scope.spawn(move || {
+                let read = read_limited(output, max_bytes);
+                drop(done);
+                read
+            });
+            let stopped = self.timeout.and_then(|Timeout { grace, limit, .. }| {
+                let limit = grace.saturating_add(limit);
+                Until { limit, is_cancelled: &|| false }.wait(&finished)
+            });
+            if stopped.is_some() {
                 // Git may have exited by itself; then there is nothing to stop.
                 let _ = child.kill();
             }
-            (read, child.wait())
+            let broken = |_| Err(io::Error::other("its output cannot be read"));
+            let read = reading.join().unwrap_or_else(broken);
+            if !matches!(read, Ok(Some(_))) {
+                let _ = child.kill();
+            }
+            (read, child.wait(), stopped)
         });
         let status = status.map_err(unreadable)?;
+        if let Some(reason) = stopped {
+            return Err(GitError::TimedOut { command: join(&arguments), reason });
+        }
         let Some(stdout) = read.map_err(unreadable)? else { return Ok(None) };
         if status.success() {
             return Ok(Some(stdout));

@@ -20,6 +20,12 @@ const MIB: u64 = 1024 * 1024;
 const MAX_ALLOCATION: u64 = 512 * MIB;
 /// How much memory git may take for that, besides eight times the size of the pack.
 const MAX_MEMORY: u64 = 1024 * MIB;
+/// How much memory git may take to read the objects together with those of the repository, besides eight times the size
+/// of the pack.
+const MAX_READ_MEMORY: u64 = 2048 * MIB;
+/// How many directories a tree may have within each other, where git limits that. Each takes two bytes of a path at
+/// least, so no file can be deeper.
+pub(super) const MAX_TREE_DEPTH: (&str, &str) = ("core.maxTreeDepth", "2048");
 /// How long git may take for that, besides a second for each MiB of the pack.
 const MIN_TIME: Duration = Duration::from_secs(60);
 /// How much is written to see whether this machine can store objects.
@@ -68,6 +74,9 @@ impl Quarantine {
         std::fs::create_dir(&packs).map_err(at("make", &packs))?;
         let inside = git
             .clone()
+            .with_settings([MAX_TREE_DEPTH])
+            .with_timeout(bundle::TIMEOUT)
+            .with_max_memory(max_memory(MAX_READ_MEMORY, &pack))
             .with_env("GIT_OBJECT_DIRECTORY", directory.path())
             .with_env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&objects)?);
         let mut received = Self { directory, objects, git: inside, sent: BTreeSet::new() };
@@ -87,7 +96,8 @@ impl Quarantine {
         Self::receive(git, &mut file, base)
     }
 
-    /// Git that sees these objects and those of the repository.
+    /// Git that sees these objects and those of the repository, with limited time and memory. If it fails or takes too
+    /// long, the objects can be the reason.
     pub fn git(&self) -> &Git {
         &self.git
     }
@@ -141,7 +151,7 @@ impl Quarantine {
             .git
             .clone()
             .with_timeout(Timeout { limit, ..bundle::TIMEOUT })
-            .with_max_memory(MAX_MEMORY.saturating_add(pack.length.saturating_mul(8)))
+            .with_max_memory(max_memory(MAX_MEMORY, pack))
             .with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION.saturating_add(pack.length).to_string());
         // Each thread would need as much memory.
         let index = ["index-pack", "--stdin", "--fix-thin", "--strict", "--threads=1"];
@@ -178,13 +188,18 @@ impl Quarantine {
         let mut all = Vec::new();
         for index in files_with(&self.directory.path().join("pack"), "idx")? {
             let file = File::open(&index).map_err(at("open", &index))?;
-            let listed = self.git.run_with_input(["show-index"], Input::File(&file))?;
+            let listed = self.git.run_with_input(["show-index"], Input::File(&file));
+            let listed = listed.map_err(interrupted)?;
             let listed = String::from_utf8_lossy(&listed).into_owned();
             all.extend(listed.lines().filter_map(offset_and_name));
         }
         all.sort_unstable();
         Ok(all.into_iter().take(count).map(|(_, name)| name).collect())
     }
+}
+
+fn max_memory(least: u64, pack: &Pack) -> u64 {
+    least.saturating_add(pack.length.saturating_mul(8))
 }
 
 /// Where the objects of a repository are.

@@ -62,9 +62,16 @@ pub(super) enum CheckError {
     Server(#[from] Failure),
 }
 
-impl From<GitError> for CheckError {
-    fn from(error: GitError) -> Self {
-        Self::Server(error.into())
+/// What a failure of git means that reads the work: it fails in the same way because of the work and because of this
+/// machine.
+fn reading(error: GitError) -> CheckError {
+    match error {
+        GitError::Failed { .. } | GitError::TimedOut { .. } | GitError::UnexpectedOutput { .. } => {
+            CheckError::Undecided(error.into())
+        }
+        GitError::Missing { .. } | GitError::Unsupported(_) | GitError::Io { .. } => {
+            CheckError::Server(error.into())
+        }
     }
 }
 
@@ -97,7 +104,9 @@ impl From<ReceiveError> for CheckError {
             ReceiveError::TooLarge { .. } | ReceiveError::PathTooLong { .. } => {
                 Self::Refused(Refusal::Files(error))
             }
-            ReceiveError::NotWritten(error) => Self::Undecided(Failure::general(error.to_string())),
+            ReceiveError::NotWritten(error) | ReceiveError::NotListed(error) => {
+                Self::Undecided(Failure::general(error.to_string()))
+            }
             ReceiveError::Work(error) => error.into(),
         }
     }
@@ -125,7 +134,7 @@ pub(super) fn receive(
     }
     work.receive(&subject.base, (&head, &commit))?;
     let found = work.snapshot(&work.base()?)?;
-    let tree = git.line(["rev-parse", &format!("{commit}^{{tree}}")])?;
+    let tree = git.line(["rev-parse", &format!("{commit}^{{tree}}")]).map_err(reading)?;
     match found.tree.as_str() == tree {
         true => Ok(()),
         false => Err(Refusal::OtherFiles.into()),
@@ -154,7 +163,8 @@ fn require_sent(
     claim: &WorkClaim,
 ) -> Result<(), CheckError> {
     let since = format!("^{base}");
-    let listed = received.git().line(["rev-list", claim.commit.as_str(), &since])?;
+    let listed = received.git().line(["rev-list", claim.commit.as_str(), &since]);
+    let listed = listed.map_err(reading)?;
     if let Some(other) = listed.lines().find(|commit| !received.has(commit)) {
         return Err(Refusal::CommitNotSent(other.to_owned()).into());
     }
@@ -178,7 +188,7 @@ fn require_sent(
 fn objects(git: &Git, revisions: &[&str]) -> Result<String, CheckError> {
     let list = ["rev-list", "--objects", "--no-object-names"];
     let arguments: Vec<&str> = list.into_iter().chain(revisions.iter().copied()).collect();
-    let listed = git.run_limited(&arguments, MAX_LISTED_BYTES)?;
+    let listed = git.run_limited(&arguments, MAX_LISTED_BYTES).map_err(reading)?;
     let listed = listed.ok_or(Refusal::TooManyObjects)?;
     Ok(String::from_utf8_lossy(&listed).into_owned())
 }
@@ -186,15 +196,16 @@ fn objects(git: &Git, revisions: &[&str]) -> Result<String, CheckError> {
 /// The commits must continue the base that the attempt was launched on.
 fn require_continues(git: &Git, base: &CommitId, claim: &WorkClaim) -> Result<(), CheckError> {
     let WorkClaim { head, commit } = claim;
-    let existing = existing_commits(git, &[head.as_str(), commit.as_str()])?;
+    let existing = existing_commits(git, &[head.as_str(), commit.as_str()]).map_err(reading)?;
     let missing = [head, commit].into_iter().find(|name| !existing.contains(&name.as_str()));
     if let Some(name) = missing {
         return Err(Refusal::CommitNotSent(name.clone()).into());
     }
-    if !is_ancestor(git, base, head)? {
+    if !is_ancestor(git, base, head).map_err(reading)? {
         return Err(Refusal::OtherBase(base.clone()).into());
     }
-    let parents = git.line(["rev-list", "--parents", "--max-count=1", commit])?;
+    let parents = git.line(["rev-list", "--parents", "--max-count=1", commit]);
+    let parents = parents.map_err(reading)?;
     if head != commit && parents != format!("{commit} {head}") {
         return Err(Refusal::NotOnHead { commit: commit.clone(), head: head.clone() }.into());
     }

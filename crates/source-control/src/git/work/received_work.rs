@@ -12,6 +12,7 @@ use super::{GitWork, disabled_filters, work_error};
 use crate::git::bundle::{self, BundleError, create_bundle};
 use crate::git::command::{Git, GitError};
 use crate::git::free_space::has_room;
+use crate::git::quarantine::MAX_TREE_DEPTH;
 
 /// Trees up to this size are accepted on every base. On a larger base, they may be twice as large as that.
 const MAX_TREE: TreeSize = TreeSize { entries: 200_000, bytes: 2 * 1024 * 1024 * 1024 };
@@ -48,6 +49,9 @@ pub enum ReceiveError {
     /// Its files cannot be written, although there is room for them, and those of its base can be.
     #[error(transparent)]
     NotWritten(WorkError),
+    /// Git cannot list its files, or takes too long for that.
+    #[error(transparent)]
+    NotListed(WorkError),
     /// It cannot be written.
     #[error(transparent)]
     Work(#[from] WorkError),
@@ -95,7 +99,7 @@ impl GitWork {
         let without = disabled_filters::without_filters(&self.paths)
             .map_err(work_error(self.not_received()))?;
         let git = self.paths.worktree_git().with_settings(without).with_timeout(bundle::TIMEOUT);
-        let git = git.with_settings([("submodule.recurse", "false")]);
+        let git = git.with_settings([("submodule.recurse", "false"), MAX_TREE_DEPTH]);
         let steps: [&[&str]; 3] = [
             &["reset", "--hard", "--quiet", head.as_str()],
             &["read-tree", "--reset", "-u", commit.as_str()],
@@ -150,35 +154,60 @@ impl GitWork {
 
     /// Whether this machine has room for the files of a commit, and can write those of its base.
     fn can_write(&self, git: &Git, base: &CommitId, commit: &CommitId) -> bool {
-        let Ok(Some(size)) = TreeSize::measure(git, commit, TreeSize::UNLIMITED) else {
-            return false;
+        let has_room = match TreeSize::measure(git, commit, TreeSize::UNLIMITED) {
+            Ok(Some(size)) => {
+                // Each file takes whole blocks.
+                let bytes = size.bytes.saturating_add(size.entries.saturating_mul(BLOCK_BYTES));
+                has_room(&self.paths.worktree, size.entries, bytes).unwrap_or(false)
+            }
+            // The files of the base decide: git reads them on the same disk.
+            Err(GitError::Failed { .. } | GitError::TimedOut { .. }) => true,
+            Ok(None)
+            | Err(
+                GitError::Missing { .. }
+                | GitError::Unsupported(_)
+                | GitError::UnexpectedOutput { .. }
+                | GitError::Io { .. },
+            ) => false,
         };
-        // Each file takes whole blocks.
-        let bytes = size.bytes.saturating_add(size.entries.saturating_mul(BLOCK_BYTES));
-        has_room(&self.paths.worktree, size.entries, bytes).unwrap_or(false)
-            && git.run(["reset", "--hard", "--quiet", base.as_str()]).is_ok()
+        has_room && git.run(["reset", "--hard", "--quiet", base.as_str()]).is_ok()
     }
 }
 
 fn require_accepted(git: &Git, base: &CommitId, commit: &CommitId) -> Result<(), ReceiveError> {
     let size = accepted_size(git, base, commit)?;
     let what = format!("the paths of {commit} cannot be read");
-    match size.find_long_path(git, commit).map_err(work_error(what))? {
+    match size.find_long_path(git, commit).map_err(not_listed(what))? {
         None => Ok(()),
         Some(path) => Err(ReceiveError::PathTooLong { commit: commit.clone(), path }),
     }
 }
 
+/// Git fails in the same way because of the files and because of this machine.
+fn not_listed(what: String) -> impl FnOnce(GitError) -> ReceiveError {
+    move |error| {
+        let failure = work_error(what)(&error);
+        match error {
+            GitError::Failed { .. }
+            | GitError::TimedOut { .. }
+            | GitError::UnexpectedOutput { .. } => ReceiveError::NotListed(failure),
+            GitError::Missing { .. } | GitError::Unsupported(_) | GitError::Io { .. } => {
+                ReceiveError::Work(failure)
+            }
+        }
+    }
+}
+
 fn accepted_size(git: &Git, base: &CommitId, commit: &CommitId) -> Result<TreeSize, ReceiveError> {
-    let measure = |commit: &CommitId, limit: TreeSize| {
-        let what = format!("the size of the files of {commit} cannot be read");
-        TreeSize::measure(git, commit, limit).map_err(work_error(what))
-    };
-    if let Some(size) = measure(commit, MAX_TREE)? {
+    let what = |commit: &CommitId| format!("the size of the files of {commit} cannot be read");
+    let measure =
+        |limit: TreeSize| TreeSize::measure(git, commit, limit).map_err(not_listed(what(commit)));
+    if let Some(size) = measure(MAX_TREE)? {
         return Ok(size);
     }
-    let of_base = measure(base, TreeSize::UNLIMITED)?.unwrap_or(MAX_TREE);
+    let of_base = TreeSize::measure(git, base, TreeSize::UNLIMITED);
+    let of_base = of_base.map_err(work_error(what(base)))?.unwrap_or(MAX_TREE);
     let limit = MAX_TREE.max(of_base.doubled());
-    let size = measure(commit, limit)?;
+    let size = measure(limit)?;
     size.ok_or_else(|| ReceiveError::TooLarge { commit: commit.clone(), limit })
 }

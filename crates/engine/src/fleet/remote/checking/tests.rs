@@ -314,6 +314,40 @@ fn undecidable_work_is_refused_after_a_few_attempts() {
     assert!(!agents.count_undecided("mend-1"));
 }
 
+/// Git accepts such objects one by one, and then does not walk through them.
+#[test]
+fn work_with_too_many_nested_directories_counts_as_the_reason() {
+    let scene = scene();
+    let id = AgentId::parse("mend-1").unwrap();
+    let subject = AgentWork::of_agent(&scene.context, &id, &WorkOptions::default()).unwrap();
+    let receive = |depth: usize| {
+        let other = Scratch::repository();
+        let from = scene.scratch.root().display().to_string();
+        other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
+        let git = Git::at(other.root());
+        let path = format!("src/{}a.txt", "d/".repeat(depth));
+        let import = format!(
+            "commit refs/heads/deep\ncommitter A <a@example.org> 1700000000 +0000\ndata 4\ndeep\n\
+             from {}\nM 100644 inline {path}\ndata 3\none\n\ndone\n",
+            scene.base
+        );
+        let fast_import = ["fast-import", "--quiet", "--done"];
+        git.run_with_input(fast_import, Input::Bytes(import.as_bytes())).unwrap();
+        let commit = git.line(["rev-parse", "refs/heads/deep"]).unwrap();
+        // A hostile worker packs without walking through the trees.
+        let list = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
+        let all = git.run(list).unwrap();
+        let pack = ["pack-objects", "--stdout", "-q"];
+        let pack = git.run_with_input(pack, Input::Bytes(&all)).unwrap();
+        let header = format!("# v2 git bundle\n{commit} refs/bailiwick/bundle/0\n\n");
+        let claim = WorkClaim { head: commit.clone(), commit };
+        receiving::receive(&subject, &claim, &[header.as_bytes(), &pack].concat())
+    };
+    let deep = receive(5_000);
+    assert!(matches!(deep, Err(CheckError::Undecided(_))), "{deep:?}");
+    receive(20).unwrap();
+}
+
 #[test]
 fn failed_check_is_retried_later() {
     let (mut agents, start) = (Agents::default(), Instant::now());
