@@ -248,21 +248,24 @@ impl Store {
         if !attempt.claimed_by.contains(&worker.name) {
             attempt.claimed_by.push(worker.name.clone());
         }
+        // The work of an earlier claim is not that of this one.
+        let no_work = if is_repeated { "" } else { ", work = $7" };
         let claim = format!(
             "UPDATE worker_attempts SET state = 'claimed', worker = $1, fence = $2, \
              lease_until = {now} + $3, events_before = last_event, report = '', answers = '', \
-             spent = $4, claimed_by = $5 WHERE agent = $6"
+             spent = $4, claimed_by = $5{no_work} WHERE agent = $6"
         );
-        sqlx::query(sqlx::AssertSqlSafe(claim))
+        let mut claim = sqlx::query(sqlx::AssertSqlSafe(claim))
             .bind(escaped(&worker.name))
             .bind(signed(fence))
             .bind(signed(*lease_millis))
             .bind(self.to_json(&attempt.cost())?)
             .bind(escaped(&self.to_json(&attempt.claimed_by)?))
-            .bind(escaped(&attempt.agent))
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.error(&error))?;
+            .bind(escaped(&attempt.agent));
+        if !is_repeated {
+            claim = claim.bind(Vec::<u8>::new());
+        }
+        claim.execute(&mut *write).await.map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))?;
         Ok(Some(ClaimedAttempt { lease: Lease { agent: attempt.agent, fence }, launch, is_check }))
     }

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::test_database::{TestDatabase, block_on};
 use crate::worker_queue::{
-    HOUR, claimed, event, finish, joined, launch_bytes, numbers, queue, queue_check, report, state,
-    with_store,
+    HOUR, claim_expired, claimed, event, finish, joined, launch_bytes, numbers, queue, queue_check,
+    report, state, with_store,
 };
 
 #[test]
@@ -72,6 +72,21 @@ fn started_or_cancelled_attempt_is_not_queued_again() {
         store.cancel_attempt("cancelled").await.unwrap();
         store.finish_attempt("one", &lease, &returned).await.unwrap().unwrap();
         assert_eq!(state(&store, "cancelled").await, QueuedState::Finished);
+    });
+}
+
+/// Otherwise the work of one worker could be taken for that of another one.
+#[test]
+fn later_claim_begins_without_the_work_of_the_earlier_one() {
+    with_store(async |store: Store| {
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
+        queue(&store, "agent", &[]).await;
+        let first = claim_expired(&store, &one).await.unwrap();
+        store.store_work("one", &first, b"work".to_vec()).await.unwrap().unwrap();
+        assert_eq!(store.work_of_attempt("agent").await.unwrap(), b"work", "the control");
+        let second = store.claim_attempt(&two, HOUR, None).await.unwrap().unwrap().lease;
+        assert_eq!(second.fence, first.fence + 1);
+        assert!(store.work_of_attempt("agent").await.unwrap().is_empty());
     });
 }
 
