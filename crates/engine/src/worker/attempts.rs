@@ -50,14 +50,19 @@ pub(super) struct KeptAttempt {
     pub(super) commits: Vec<String>,
 }
 
-/// The server does not want this attempt from this worker any more.
+/// Why an attempt is not followed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Dropped;
+pub(super) enum Dropped {
+    /// The server does not want it from this worker any more.
+    NotWanted,
+    /// The server does not know the credential of this worker. It may know it later.
+    Unauthorized,
+}
 
 /// Why a worker has not brought an attempt to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unended {
-    /// The server does not want it from this worker any more.
+    /// It is not followed any more.
     Dropped,
     /// This machine could not begin it.
     NotBegun(String),

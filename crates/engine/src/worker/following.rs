@@ -23,12 +23,18 @@ pub(super) struct FollowLimits {
     pub(super) unreadable_looks: u32,
     /// How long it is tried to read and pack the work of an agent that has ended.
     pub(super) packing: Duration,
+    /// How long requests are repeated that the server refuses because it does not know the credential.
+    pub(super) unauthorized: Duration,
 }
 
 impl Default for FollowLimits {
     fn default() -> Self {
-        let packing = Duration::from_secs(900);
-        Self { unbegun_looks: 60, unreadable_looks: 1_200, packing }
+        Self {
+            unbegun_looks: 60,
+            unreadable_looks: 1_200,
+            packing: Duration::from_secs(900),
+            unauthorized: Duration::from_secs(300),
+        }
     }
 }
 
@@ -38,15 +44,22 @@ impl Attempts {
         let agent = kept.lease.agent.clone();
         let followed = match self.report_to_the_end(&kept).await {
             Ok(last) => self.hand_over(&kept, &last).await,
-            Err(Dropped) => Err(Dropped),
+            Err(dropped) => Err(dropped),
         };
         match followed {
             Ok(HandedOver::Everything) => self.forget(&kept).await,
             Ok(HandedOver::WithoutWork) => drop(std::fs::remove_file(self.file(&agent))),
-            Err(Dropped) => {
+            Err(Dropped::NotWanted) => {
                 self.context.notices.note(format_args!("{agent} is dropped: its lease is lost"));
                 self.stop_agent(&agent).await;
                 self.forget(&kept).await;
+            }
+            // The next process of this worker may be able to send what is here.
+            Err(Dropped::Unauthorized) => {
+                self.context.notices.note(format_args!(
+                    "{agent} is stopped, and its files are kept: the credential of this worker is not valid"
+                ));
+                self.stop_agent(&agent).await;
             }
         }
         followed.map(drop)

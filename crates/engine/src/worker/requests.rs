@@ -1,6 +1,6 @@
 //! Requests about an attempt: repeated while the server is away, and with a lease that is kept meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{
     FinishReport, Lease, ProgressAnswer, ProgressReport, WorkerAnswer, WorkerError,
@@ -57,22 +57,39 @@ impl Attempts {
 
     fn dropped(&self, error: &WorkerError) -> Dropped {
         self.context.notices.note(error);
-        Dropped
+        match error {
+            WorkerError::Unauthorized => Dropped::Unauthorized,
+            WorkerError::JoinRefused
+            | WorkerError::VersionSkew(_)
+            | WorkerError::LeaseLost(_)
+            | WorkerError::Refused(_)
+            | WorkerError::NotReady(_)
+            | WorkerError::Unavailable(_) => Dropped::NotWanted,
+        }
     }
 
-    /// Repeats a request while the server is away.
+    /// Repeats a request while the server is away, and for a while if it does not know the credential: a server that was
+    /// away for long extends the credentials of workers with attempts when it is back, and this worker renews its own.
     pub(super) async fn retry<'a, T>(
         &self,
         request: impl Fn() -> WorkerAnswer<'a, T> + Send,
     ) -> Result<T, WorkerError> {
         let mut backoff = Duration::from_millis(100);
+        let mut unauthorized_since = None;
         loop {
             match request().await {
                 Ok(answer) => return Ok(answer),
-                Err(WorkerError::Unavailable(_) | WorkerError::NotReady(_)) => {}
+                Err(WorkerError::Unavailable(_) | WorkerError::NotReady(_)) => {
+                    unauthorized_since = None;
+                }
+                Err(error @ WorkerError::Unauthorized) => {
+                    let since = unauthorized_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= self.follow_limits.unauthorized {
+                        return Err(error);
+                    }
+                }
                 Err(
                     error @ (WorkerError::JoinRefused
-                    | WorkerError::Unauthorized
                     | WorkerError::VersionSkew(_)
                     | WorkerError::LeaseLost(_)
                     | WorkerError::Refused(_)),

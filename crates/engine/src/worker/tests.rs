@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_fleet::workers::{
-    Assignment, ByteStream, FinishReport, JoinAnswer, JoinRequest, Lease, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi, WorkerCapabilities,
-    WorkerError,
+    Assignment, ByteStream, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer,
+    PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerCapabilities, WorkerError,
 };
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
@@ -46,6 +46,8 @@ const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src
 struct FakeServer {
     joins: Mutex<VecDeque<Result<JoinAnswer, WorkerError>>>,
     polls: Mutex<VecDeque<Result<PollAnswer, WorkerError>>>,
+    /// Answers to reports. Without one, a report is accepted.
+    reports: Mutex<VecDeque<WorkerError>>,
     works: Mutex<Vec<Vec<u8>>>,
     finished: Mutex<Vec<FinishReport>>,
 }
@@ -89,7 +91,8 @@ impl WorkerApi for FakeServer {
         _: &'a Lease,
         _: ProgressReport,
     ) -> WorkerAnswer<'a, ProgressAnswer> {
-        Box::pin(async { Ok(ProgressAnswer::default()) })
+        let next = self.reports.lock().unwrap().pop_front();
+        Box::pin(async move { next.map_or_else(|| Ok(ProgressAnswer::default()), Err) })
     }
 
     fn send_work<'a>(&'a self, _: &'a str, _: &'a Lease, work: Vec<u8>) -> WorkerAnswer<'a, ()> {
@@ -137,6 +140,7 @@ async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
             unbegun_looks: 1,
             unreadable_looks: 1,
             packing: Duration::from_secs(10),
+            unauthorized: Duration::from_secs(2),
         },
     };
     Worker {
@@ -353,4 +357,37 @@ async fn files_of_completed_work_that_cannot_be_packed_are_kept() {
     assert!(!finished[0].not_begun, "nobody begins it again");
     assert_eq!(std::fs::read_to_string(worktree.join("src/a.txt")).unwrap(), "two\n");
     assert!(attempts.followed().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_survives_a_credential_that_is_not_valid_for_a_while() {
+    let (scratch, server) = (Scratch::repository(), Arc::new(FakeServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    let (kept, worktree) = completed(&scratch, &attempts).await;
+    crate::system::write_json(&attempts.file(&kept.lease.agent), &kept).unwrap();
+    let refuse = |count: usize| {
+        let refused = std::iter::repeat_n(WorkerError::Unauthorized, count);
+        *server.reports.lock().unwrap() = refused.collect();
+    };
+    // Longer than this worker tries: the attempt stays for its next process.
+    refuse(1_000);
+    let ended = Arc::clone(&attempts).go_on(kept.clone()).await;
+    assert_eq!(ended, Err(Unended::Dropped));
+    assert!(worktree.exists() && server.finished.lock().unwrap().is_empty());
+    assert_eq!(attempts.followed().unwrap(), [kept.lease.agent.as_str()]);
+    refuse(3);
+    assert_eq!(Arc::clone(&attempts).go_on(kept.clone()).await, Ok(()));
+    assert_eq!(server.works.lock().unwrap().len(), 1);
+    assert!(!worktree.exists() && attempts.followed().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_an_attempt_with_a_lost_lease_are_removed() {
+    let (scratch, server) = (Scratch::repository(), Arc::new(FakeServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    let (kept, worktree) = completed(&scratch, &attempts).await;
+    server.reports.lock().unwrap().push_back(WorkerError::LeaseLost(LeaseError));
+    let ended = Arc::clone(&attempts).go_on(kept).await;
+    assert_eq!(ended, Err(Unended::Dropped));
+    assert!(!worktree.exists() && server.works.lock().unwrap().is_empty());
 }

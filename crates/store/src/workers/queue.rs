@@ -270,7 +270,8 @@ impl Store {
         Ok(Some(ClaimedAttempt { lease: Lease { agent: attempt.agent, fence }, launch, is_check }))
     }
 
-    /// Extends all leases: workers could not report while no server was running.
+    /// Extends all leases, and the credentials of the workers that have them: workers could neither report nor renew
+    /// their credentials while no server was running.
     pub async fn extend_worker_leases(&self, lease_millis: u64) -> Result<(), StoreError> {
         let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
@@ -283,6 +284,7 @@ impl Store {
             .bind(signed(lease_millis))
             .execute(&mut *write);
         extend.await.map_err(|error| self.error(&error))?;
+        self.extend_credentials(&mut write).await?;
         write.commit().await.map_err(|error| self.error(&error))
     }
 

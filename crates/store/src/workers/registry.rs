@@ -13,6 +13,9 @@ use super::signed;
 use crate::open::Store;
 use crate::sql::{escaped, unescaped};
 
+/// How long a credential is valid that was extended, in milliseconds: long enough to renew it.
+const EXTENDED_MILLIS: u64 = 600_000;
+
 const COLUMNS: &str = "name, pool, labels, capabilities, version, state, joined_at, seen_at";
 
 impl Store {
@@ -121,6 +124,26 @@ impl Store {
         others.await.map_err(|error| self.error(&error))?;
         self.add_credential(&mut write, worker, fresh, valid_millis).await?;
         write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// Extends the credentials of workers that have claimed something, as far as they were valid when their worker was
+    /// last heard of.
+    pub(super) async fn extend_credentials(
+        &self,
+        write: &mut crate::connections::WriteConnection,
+    ) -> Result<(), StoreError> {
+        let now = self.database_kind().now();
+        let extend = format!(
+            "UPDATE worker_credentials SET expires_at = {now} + $1 WHERE expires_at < {now} + $2 \
+             AND EXISTS (SELECT 1 FROM workers w JOIN worker_attempts a ON a.worker = w.name \
+              WHERE w.name = worker_credentials.worker AND a.state = 'claimed' \
+              AND w.seen_at < worker_credentials.expires_at)"
+        );
+        let extend = sqlx::query(sqlx::AssertSqlSafe(extend))
+            .bind(signed(EXTENDED_MILLIS))
+            .bind(signed(EXTENDED_MILLIS))
+            .execute(&mut **write);
+        extend.await.map(drop).map_err(|error| self.error(&error))
     }
 
     /// Stores what the machine of a worker offers now.

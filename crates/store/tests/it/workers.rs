@@ -180,6 +180,36 @@ fn credential_is_valid_until_it_expires_or_its_worker_is_removed() {
     });
 }
 
+/// A worker cannot renew its credential while no server is running.
+#[test]
+fn credential_of_a_worker_with_an_attempt_survives_an_outage() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let busy = joined(&store, "busy", &[]).await;
+        joined(&store, "idle", &[]).await;
+        queue(&store, "agent", &[]).await;
+        store.claim_attempt(&busy, HOUR, None).await.unwrap().unwrap();
+        // Its first credential had expired before it was last heard of.
+        store.renew_worker("busy", "credential of busy", "earlier", HOUR).await.unwrap();
+        let mut connection = database.connect().await;
+        for outage in [
+            "UPDATE workers SET seen_at = seen_at - 7200000",
+            "UPDATE worker_credentials SET expires_at = expires_at - 7200000",
+            "UPDATE worker_credentials SET expires_at = expires_at - 7200000 WHERE digest = 'earlier'",
+        ] {
+            sqlx::query(outage).execute(&mut connection).await.unwrap();
+        }
+        let is_valid = async |digest: &str| {
+            store.worker_with_credential(digest, HOUR).await.unwrap().is_some()
+        };
+        assert!(!is_valid("credential of busy").await, "the control");
+        store.extend_worker_leases(HOUR).await.unwrap();
+        assert!(is_valid("credential of busy").await);
+        assert!(!is_valid("earlier").await && !is_valid("credential of idle").await);
+    });
+}
+
 #[test]
 fn each_attempt_is_claimed_once_in_order_by_a_suitable_worker() {
     with_store(async |store: Store| {
