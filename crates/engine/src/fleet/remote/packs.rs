@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{ByteStream, Chunk, Lease, WorkerError};
+use bailiwick_source_control::git::BundleError;
 use tokio::sync::{Semaphore, watch};
 
 /// How many repositories are packed at the same time.
@@ -58,7 +59,7 @@ struct Entry {
 enum Packed {
     NotYet,
     Ready(Arc<File>),
-    Failed(String),
+    Failed(WorkerError),
     /// Nobody wanted it any more.
     Gone,
 }
@@ -140,7 +141,7 @@ impl Packs {
         make: M,
     ) -> Result<PackStream, WorkerError>
     where
-        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, String> + Send + 'static,
+        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> + Send + 'static,
     {
         let pack = self.join(lease, key, make)?;
         let mut changes = pack.state.subscribe();
@@ -152,7 +153,7 @@ impl Packs {
             Packed::Ready(_) => Ok(()),
             Packed::NotYet => Err(not_ready("the commits are being packed")),
             Packed::Gone => Err(not_ready("the commits have to be packed again")),
-            Packed::Failed(why) => Err(WorkerError::Refused(why.clone())),
+            Packed::Failed(error) => Err(error.clone()),
         };
         outcome.map(|()| PackStream { pack, position: 0 })
     }
@@ -160,7 +161,7 @@ impl Packs {
     /// What is packed or being packed for this key.
     fn join<M>(&self, lease: &Lease, key: PackKey, make: M) -> Result<Arc<Pack>, WorkerError>
     where
-        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, String> + Send + 'static,
+        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> + Send + 'static,
     {
         let mut packs = locked(&self.packs);
         release_others(&mut packs, lease, &key);
@@ -187,9 +188,12 @@ impl Packs {
                 let _permit = permit;
                 make(&|| watched.is_unwanted(kept))
             });
-            let made = made
-                .await
-                .unwrap_or_else(|error| Err(format!("a background task failed: {error}")));
+            let made = match made.await {
+                Ok(made) => made.map_err(|error| failed(&error)),
+                Err(error) => {
+                    Err(WorkerError::Unavailable(format!("a background task failed: {error}")))
+                }
+            };
             let pack = &task.0;
             match made {
                 Ok(file) => {
@@ -200,7 +204,7 @@ impl Packs {
                     pack.state.send_replace(Packed::Gone);
                 }
                 Err(_) if pack.is_unwanted(kept) => drop(pack.state.send_replace(Packed::Gone)),
-                Err(why) => drop(pack.state.send_replace(Packed::Failed(why))),
+                Err(error) => drop(pack.state.send_replace(Packed::Failed(error))),
             }
             let mut packs = locked(&table);
             if packs.get(&key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, pack)) {
@@ -208,6 +212,21 @@ impl Packs {
             }
         });
         Ok(pack)
+    }
+}
+
+/// Only commits that are too large can never be sent. Anything else can be different later, and its message, which can
+/// name files of this machine, is not sent to workers.
+fn failed(error: &BundleError) -> WorkerError {
+    match error {
+        BundleError::TooLarge { .. } => WorkerError::Refused(error.to_string()),
+        BundleError::Git(_)
+        | BundleError::Unreadable(_)
+        | BundleError::Malformed
+        | BundleError::Corrupt(_)
+        | BundleError::Interrupted(_) => {
+            WorkerError::Unavailable(format!("commits cannot be packed: {error}"))
+        }
     }
 }
 
@@ -303,7 +322,7 @@ mod tests {
         Lease { agent: format!("agent-{number}"), fence: 1 }
     }
 
-    fn file(bytes: &[u8]) -> Result<File, String> {
+    fn file(bytes: &[u8]) -> Result<File, BundleError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         Ok(file)
@@ -334,8 +353,8 @@ mod tests {
         let first = packs.open(&lease(1), key(1), make).await.err().unwrap();
         assert!(matches!(first, WorkerError::NotReady(_)), "{first:?}");
         let again = || {
-            |_: &(dyn Fn() -> bool + Sync)| -> Result<File, String> {
-                Err("it is packed twice".to_owned())
+            |_: &(dyn Fn() -> bool + Sync)| -> Result<File, BundleError> {
+                Err(BundleError::Unreadable("it is packed twice".to_owned()))
             }
         };
         assert!(packs.open(&lease(2), key(1), again()).await.is_err());
@@ -387,7 +406,7 @@ mod tests {
                 std::thread::sleep(SHORT);
             }
             let _ = stopped.send(());
-            Err("it was stopped".to_owned())
+            Err(BundleError::Unreadable("it was stopped".to_owned()))
         };
         assert!(packs.open(&lease(1), key(1), make).await.is_err());
         let waited = tokio::task::spawn_blocking(move || is_stopped.recv_timeout(MINUTE));
@@ -419,12 +438,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn failure_is_final_for_waiting_requests_and_retried_later() {
+    async fn only_commits_that_are_too_large_are_refused_for_good() {
         let packs = Packs::with_times(MINUTE, MINUTE);
-        let failed = packs.open(&lease(1), key(1), |_| Err("too large".to_owned())).await;
-        assert_eq!(failed.err(), Some(WorkerError::Refused("too large".to_owned())));
-        while !locked(&packs.packs).is_empty() {
-            tokio::time::sleep(SHORT).await;
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull).to_string();
+        let limit = 5;
+        for (error, is_final) in [
+            (BundleError::TooLarge { limit }, true),
+            (BundleError::Unreadable(full), false),
+            (BundleError::Malformed, false),
+        ] {
+            let failed = packs.open(&lease(1), key(1), |_| Err(error)).await.err().unwrap();
+            assert_eq!(matches!(failed, WorkerError::Refused(_)), is_final, "{failed:?}");
+            assert_eq!(matches!(failed, WorkerError::Unavailable(_)), !is_final, "{failed:?}");
+            while !locked(&packs.packs).is_empty() {
+                tokio::time::sleep(SHORT).await;
+            }
         }
         let stream = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
         assert_eq!(read(stream).await, b"one");

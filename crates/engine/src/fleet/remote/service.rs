@@ -299,9 +299,7 @@ impl WorkerApi for WorkerService {
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
             let key = PackKey { checkout, commits, has };
             let wanted = key.clone();
-            let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| {
-                pack(&wanted, is_unwanted).map_err(|error| error.to_string())
-            };
+            let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| pack(&wanted, is_unwanted);
             let stream = self.packs.open(lease, key, make).await?;
             Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
