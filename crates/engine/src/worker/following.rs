@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::ports::{Engine as _, EngineError, EngineEvent, Launched, LaunchedState};
-use bailiwick_fleet::workers::{ProgressAnswer, ProgressReport, ProgressState};
+use bailiwick_fleet::workers::{ProgressAnswer, ProgressReport, ProgressState, sendable_events};
 
 use super::attempts::{Attempts, Dropped, KeptAttempt};
 use super::ending::HandedOver;
@@ -85,7 +85,7 @@ impl Attempts {
                     if state.state == LaunchedState::Starting && !self.is_running(agent).await {
                         unbegun += 1;
                     }
-                    read.map(|events| (progress(&state), events))
+                    read.map(|events| (progress(&state), sendable_events(events)))
                         .map_err(|error| unread(progress(&state), "events", &error))
                 }
                 Ok(None) => {

@@ -50,6 +50,8 @@ impl From<ReportError> for WorkerError {
         match error {
             ReportError::LeaseLost(error) => Self::LeaseLost(error),
             ReportError::EventNumber { .. }
+            | ReportError::TooManyEvents
+            | ReportError::TooLarge
             | ReportError::NotOfACheck
             | ReportError::NotOfAnAttempt => Self::Refused(error.to_string()),
         }

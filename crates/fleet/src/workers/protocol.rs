@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use super::event_limits::{MAX_REPORT_BYTES, MAX_REPORT_EVENTS};
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use crate::ports::{AttemptOwner, EngineEvent};
@@ -184,6 +185,10 @@ pub enum ReportError {
     LeaseLost(#[from] LeaseError),
     #[error("an event with the number {number} cannot follow the one with the number {last}")]
     EventNumber { number: u64, last: u64 },
+    #[error("a report has at most {MAX_REPORT_EVENTS} events")]
+    TooManyEvents,
+    #[error("the events of a report take at most {MAX_REPORT_BYTES} bytes")]
+    TooLarge,
     /// A check has an outcome, and nothing else.
     #[error("a check has no events and no work; update the worker")]
     NotOfACheck,

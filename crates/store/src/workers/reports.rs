@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    FinishReport, Lease, LeaseError, ProgressAnswer, ProgressReport, QueuedState, ReportError,
+    FinishReport, Lease, LeaseError, MAX_ATTEMPT_EVENT_BYTES, ProgressAnswer, ProgressReport,
+    QueuedState, ReportError,
 };
 use bailiwick_lifecycle::ports::StoreError;
 
 use sqlx::Row as _;
 
-use super::rows::{Row, columns};
+use super::rows::{Row, StoredReport, columns};
 use super::{MAX_CLAIMS, signed};
 use crate::connections::WriteConnection;
 use crate::fleet::Sealed;
@@ -80,6 +81,9 @@ impl Store {
         mut report: ProgressReport,
         lease_millis: u64,
     ) -> Result<Result<ProgressAnswer, ReportError>, StoreError> {
+        if let Err(error) = report.require_few_events() {
+            return Ok(Err(error));
+        }
         report.limit();
         let events = std::mem::take(&mut report.events);
         let mut write = self.begin_queue_write().await?;
@@ -87,7 +91,7 @@ impl Store {
             write.rollback().await;
             return Ok(Err(LeaseError.into()));
         };
-        let Row { attempt, events_before, answers, is_check, .. } = row;
+        let Row { attempt, events_before, mut event_bytes, answers, is_check, .. } = row;
         if is_check && !events.is_empty() {
             write.rollback().await;
             return Ok(Err(ReportError::NotOfACheck));
@@ -100,7 +104,16 @@ impl Store {
             }
         };
         let last = fresh.last().map_or(attempt.last_event, |event| event.number);
-        for event in fresh {
+        for mut event in fresh {
+            if event_bytes >= MAX_ATTEMPT_EVENT_BYTES {
+                break;
+            }
+            event.limit();
+            let bytes = u64::try_from(event.json_bytes()).unwrap_or(u64::MAX);
+            event_bytes = event_bytes.saturating_add(bytes);
+            if event_bytes >= MAX_ATTEMPT_EVENT_BYTES {
+                event = event.into_last_of_too_many();
+            }
             self.add_event(&mut write, &lease.agent, event).await?;
         }
         // An answer is repeated until its question is not open any more.
@@ -112,7 +125,7 @@ impl Store {
             self.database_kind().now()
         );
         sqlx::query(sqlx::AssertSqlSafe(store))
-            .bind(escaped(&self.to_json(&report)?))
+            .bind(escaped(&self.to_json(&StoredReport { report: &report, event_bytes })?))
             .bind(escaped(&self.to_json(&answers)?))
             .bind(signed(last))
             .bind(signed(lease_millis))

@@ -1,9 +1,10 @@
 //! How a row of the queue is read.
 
-use bailiwick_fleet::workers::{JobRecord, QueuedState, WorkerAttempt};
+use bailiwick_fleet::workers::{JobRecord, ProgressReport, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_resources::PodProblem;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
@@ -28,10 +29,28 @@ pub(super) fn columns(database_kind: DatabaseKind) -> String {
 pub(super) struct Row {
     pub(super) attempt: WorkerAttempt,
     pub(super) events_before: u64,
+    /// What the events that the worker of the last claim has reported take as JSON.
+    pub(super) event_bytes: u64,
     pub(super) answers: String,
     /// Whether the worker of the last claim has reported.
     pub(super) is_reported: bool,
     pub(super) is_check: bool,
+}
+
+/// The last report as it is stored.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StoredReport<'a> {
+    #[serde(flatten)]
+    pub(super) report: &'a ProgressReport,
+    pub(super) event_bytes: u64,
+}
+
+/// What only the stored form of a report has. An older version did not write it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredTotals {
+    event_bytes: u64,
 }
 
 impl Store {
@@ -73,8 +92,10 @@ impl Store {
                 detail: text(20)?,
             },
         };
+        let totals: StoredTotals = self.json_or_default(&text(9)?)?;
         Ok(Row {
             attempt,
+            event_bytes: totals.event_bytes,
             events_before: number(7)?,
             answers: text(11)?,
             is_reported: !text(9)?.is_empty(),

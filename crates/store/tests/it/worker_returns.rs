@@ -1,6 +1,8 @@
 //! Attempts that workers return, and reports that they may not send.
 
-use bailiwick_fleet::workers::{CheckEvidence, FinishReport, QueuedState, ReportError, WorkClaim};
+use bailiwick_fleet::workers::{
+    CheckEvidence, FinishReport, MAX_ATTEMPT_EVENT_BYTES, QueuedState, ReportError, WorkClaim,
+};
 use bailiwick_store::Store;
 use serde_json::json;
 
@@ -115,6 +117,52 @@ fn check_has_an_outcome_and_an_attempt_has_events_and_work() {
         assert!(numbers(&store, "agent.check").await.is_empty());
         store.report_attempt("two", &lease, report([], 0), HOUR).await.unwrap().unwrap();
         store.finish_attempt("two", &lease, &with_evidence).await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn reports_with_too_many_events_are_refused_and_large_events_are_cut() {
+    with_store(async |store: Store| {
+        let lease = claimed(&store, "agent").await;
+        let too_many = store.report_attempt("one", &lease, report(1..=1_001, 0), HOUR).await;
+        assert_eq!(too_many.unwrap(), Err(ReportError::TooManyEvents));
+        let large = |number: u64, length: usize| {
+            let mut large = report([number], 0);
+            large.events[0].body["text"] = "x".repeat(length).into();
+            large
+        };
+        let too_large = store.report_attempt("one", &lease, large(1, 5_000_000), HOUR).await;
+        assert_eq!(too_large.unwrap(), Err(ReportError::TooLarge));
+        assert!(numbers(&store, "agent").await.is_empty());
+        store.report_attempt("one", &lease, large(1, 1_000_000), HOUR).await.unwrap().unwrap();
+        let stored = store.worker_events("agent", 0, 9).await.unwrap();
+        assert_eq!(stored[0].body["text"].as_str().unwrap().len(), 64 * 1024);
+    });
+}
+
+#[test]
+fn events_above_the_total_of_an_attempt_are_not_stored() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let lease = claimed(&store, "agent").await;
+        let first = store.report_attempt("one", &lease, report([1], 0), HOUR).await;
+        assert_eq!(first.unwrap().unwrap().stored, 1);
+        let mut connection = database.connect().await;
+        let nearly_full = format!("{{\"eventBytes\":{}}}", MAX_ATTEMPT_EVENT_BYTES - 1);
+        let fill = sqlx::query("UPDATE worker_attempts SET report = $1").bind(nearly_full);
+        fill.execute(&mut connection).await.unwrap();
+        for events in [2..=3, 4..=4] {
+            let last = *events.end();
+            let stored = store.report_attempt("one", &lease, report(events, 0), HOUR).await;
+            assert_eq!(stored.unwrap().unwrap().stored, last, "the worker must go on");
+        }
+        assert_eq!(numbers(&store, "agent").await, [1, 2]);
+        let stored = store.worker_events("agent", 0, 9).await.unwrap();
+        assert_eq!(stored[0].kind, "text", "the control");
+        assert_eq!(stored[1].kind, "warning");
+        let text = stored[1].body["text"].as_str().unwrap();
+        assert!(text.contains("are not stored"), "{text}");
     });
 }
 
