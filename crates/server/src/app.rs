@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bailiwick_fleet::ports::LocalRuns;
-use bailiwick_fleet::workers::{WorkerApi, WorkerRegistry};
+use bailiwick_fleet::workers::{WorkerRegistry, WorkerServer};
 use hyper::header::HeaderValue;
 use tokio::sync::RwLock;
 
@@ -39,7 +39,7 @@ pub(crate) struct App<S, F> {
     pub(crate) webhook_targets: WebhookTargets,
     pub(crate) sign_in: Option<SignIn>,
     pub(crate) local_runs: Option<Arc<dyn LocalRuns>>,
-    pub(crate) workers: Option<Arc<dyn WorkerApi>>,
+    pub(crate) workers: Option<Arc<dyn WorkerServer>>,
     pub(crate) worker_registry: Option<Arc<dyn WorkerRegistry>>,
     pub(crate) jobs: Arc<JobList>,
     /// Where browsers find the pages.

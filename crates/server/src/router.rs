@@ -11,7 +11,6 @@ use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bailiwick_fleet::ports::{Fleet, FleetStore, TokenRecord, TokenScope};
-use bailiwick_fleet::workers::MAX_WORK_BYTES;
 use bailiwick_resources::Moment;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -27,7 +26,7 @@ use crate::openid::session_text;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, query, scope_name};
 use crate::routes::{Access, Call, Method, Route, routes};
-use crate::webhooks;
+use crate::{webhooks, workers};
 
 /// The parameters of a path.
 type Params = Result<RawPathParams, RawPathParamsRejection>;
@@ -188,10 +187,10 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
                 Some(token)
             }
         };
-        let max_bytes = match route.access {
-            Access::Signed => self.limits.webhook_body_bytes,
-            Access::Worker => MAX_WORK_BYTES,
-            Access::Open | Access::Scope(_) => self.limits.body_bytes,
+        let max_bytes = match (route.access, route.call) {
+            (_, Call::Worker(call)) => workers::max_body_bytes(call),
+            (Access::Signed, _) => self.limits.webhook_body_bytes,
+            (Access::Open | Access::Scope(_) | Access::Worker, _) => self.limits.body_bytes,
         };
         let params = params.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
         let params: BTreeMap<String, String> =

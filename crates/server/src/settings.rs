@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_fleet::ports::LocalRuns;
-use bailiwick_fleet::workers::{WorkerApi, WorkerRegistry};
+use bailiwick_fleet::workers::{WorkerRegistry, WorkerServer};
 
 use crate::control_loop::ControlLoopMonitor;
 use crate::network::Network;
@@ -37,7 +37,7 @@ pub struct Settings {
     /// The agents of this machine; none if the API does not show them.
     pub local_runs: Option<Arc<dyn LocalRuns>>,
     /// The workers of pools; none if the server has no workers.
-    pub workers: Option<Arc<dyn WorkerApi>>,
+    pub workers: Option<Arc<dyn WorkerServer>>,
     /// The workers of which `/metrics` tells.
     pub worker_registry: Option<Arc<dyn WorkerRegistry>>,
     pub limits: Limits,

@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::response::Response;
 use bailiwick_fleet::ports::{Fleet, FleetStore};
 use bailiwick_fleet::workers::{
-    FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, RenewRequest, WorkerApi,
-    WorkerError,
+    FinishReport, JoinRequest, Lease, MAX_EVIDENCE_BYTES, MAX_REPORT_BYTES, MAX_WORK_BYTES,
+    PollRequest, ProgressReport, RenewRequest, WorkerError, WorkerServer,
 };
 use futures_util::stream;
 use hyper::StatusCode;
@@ -22,6 +22,11 @@ use crate::routes::WorkerCall;
 
 /// When a worker can ask again for what is not ready yet.
 const NOT_READY_SECONDS: u64 = 2;
+
+/// The maximum size of the body of a request that has only names and lists.
+const MAX_SMALL_BYTES: usize = 256 * 1024;
+/// What the end of an attempt may take besides the outcome of a check.
+const MAX_FINISH_BYTES: usize = 1024 * 1024;
 
 /// A request for the commits of an attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -69,6 +74,18 @@ impl From<WorkerError> for Problem {
     }
 }
 
+/// The maximum size of the body of a request.
+pub(crate) const fn max_body_bytes(call: WorkerCall) -> usize {
+    match call {
+        WorkerCall::Join | WorkerCall::Renew | WorkerCall::Poll | WorkerCall::Repository => {
+            MAX_SMALL_BYTES
+        }
+        WorkerCall::Report => MAX_REPORT_BYTES,
+        WorkerCall::Work => MAX_WORK_BYTES,
+        WorkerCall::Finish => MAX_EVIDENCE_BYTES + MAX_FINISH_BYTES,
+    }
+}
+
 /// The secret of the `Authorization` header.
 fn bearer(request: &ApiRequest) -> Result<&str, Problem> {
     let missing = || Problem::unauthorized("send one `Authorization: Bearer …` with a credential");
@@ -91,6 +108,15 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
     // A server without workers has given nobody a credential.
     let workers = app.workers.as_deref().ok_or(WorkerError::Unauthorized)?;
     let lease = |fence| Lease { agent: request.param("name").to_owned(), fence };
+    match call {
+        // A token is used up together with what the request says, and a poll has no body.
+        WorkerCall::Join | WorkerCall::Poll => {}
+        WorkerCall::Renew
+        | WorkerCall::Repository
+        | WorkerCall::Report
+        | WorkerCall::Work
+        | WorkerCall::Finish => workers.authenticate(secret).await?,
+    }
     match call {
         WorkerCall::Join => {
             let body: JoinRequest = request.json()?;
@@ -139,7 +165,7 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
 /// Waits for an attempt, but not during a shutdown. Unknown parameters are ignored, because the worker can be newer.
 async fn poll<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
-    workers: &dyn WorkerApi,
+    workers: &dyn WorkerServer,
     secret: &str,
     request: &ApiRequest,
 ) -> Result<Response, Problem> {

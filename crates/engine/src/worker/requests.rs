@@ -46,8 +46,9 @@ impl Attempts {
     pub(super) async fn report(
         &self,
         lease: &Lease,
-        report: ProgressReport,
+        mut report: ProgressReport,
     ) -> Result<ProgressAnswer, Dropped> {
+        report.limit();
         let request = || -> WorkerAnswer<'_, ProgressAnswer> {
             let (secret, report) = (self.credentials.secret(), report.clone());
             Box::pin(async move { self.api.report(&secret, lease, report).await })
@@ -106,6 +107,7 @@ impl Attempts {
         bundle: Vec<u8>,
         finish: FinishReport,
     ) -> Result<(), Dropped> {
+        let finish = finish.limited();
         if !bundle.is_empty() {
             let send = || -> WorkerAnswer<'_, ()> {
                 let (secret, bundle) = (self.credentials.secret(), bundle.clone());

@@ -128,3 +128,9 @@ pub trait WorkerApi: Debug + Send + Sync + 'static {
         finish: FinishReport,
     ) -> WorkerAnswer<'a, ()>;
 }
+
+/// The server, as its HTTP API sees it.
+pub trait WorkerServer: WorkerApi {
+    /// Fails if a credential is not valid. The HTTP API asks before it reads what a request says.
+    fn authenticate<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, ()>;
+}

@@ -16,7 +16,9 @@ mod protocol;
 mod records;
 mod version;
 
-pub use api::{ByteStream, Chunk, WorkerAnswer, WorkerApi, WorkerError, WorkerRegistry};
+pub use api::{
+    ByteStream, Chunk, WorkerAnswer, WorkerApi, WorkerError, WorkerRegistry, WorkerServer,
+};
 pub use conditions::{WorkerCondition, WorkerConditionType};
 pub use event_limits::{
     MAX_ATTEMPT_EVENT_BYTES, MAX_REPORT_BYTES, MAX_REPORT_EVENTS, sendable_events,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::workers::{
     ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer,
     PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
-    WorkerError, check_version,
+    WorkerError, WorkerServer, check_version,
 };
 use bailiwick_server::Settings;
 use serde_json::{Value, json};
@@ -133,9 +133,19 @@ impl WorkerApi for ScriptedWorkers {
     }
 }
 
+impl WorkerServer for ScriptedWorkers {
+    fn authenticate<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, ()> {
+        let outcome = match outcome(credential) {
+            Err(error @ WorkerError::Unauthorized) => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        };
+        Box::pin(async move { outcome })
+    }
+}
+
 async fn with_workers() -> (TestServer, Arc<ScriptedWorkers>) {
     let scripted = Arc::new(ScriptedWorkers::default());
-    let workers: Arc<dyn WorkerApi> = scripted.clone();
+    let workers: Arc<dyn WorkerServer> = scripted.clone();
     let settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
         workers: Some(workers),
@@ -237,4 +247,46 @@ async fn each_error_has_a_status_and_reveals_no_server_details() {
     let server = start_server().await;
     let request = HttpRequest::new("POST", "/workers/v1/renew").token("right");
     server.execute(request).await.expect(401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn body_of_an_unknown_worker_is_not_parsed() {
+    let (server, scripted) = with_workers().await;
+    for call in
+        ["renew", "attempts/mend/repository", "attempts/mend/report", "attempts/mend/finish"]
+    {
+        let path = format!("/workers/v1/{call}");
+        for (secret, status) in [("wrong", 401), ("right", 400)] {
+            let request = HttpRequest::new("POST", &path).token(secret);
+            let request = request.header("Content-Type", "application/json").bytes("[{");
+            server.execute(request).await.expect(status);
+        }
+    }
+    assert!(scripted.calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_request_has_its_own_maximum_size() {
+    const KIB: usize = 1024;
+    let (server, _) = with_workers().await;
+    for (method, call, accepted, refused) in [
+        ("POST", "renew", 200 * KIB, 300 * KIB),
+        ("POST", "attempts/mend/repository", 200 * KIB, 300 * KIB),
+        ("POST", "attempts/mend/report", 3_500 * KIB, 4_500 * KIB),
+        ("POST", "attempts/mend/finish", 8_500 * KIB, 9_500 * KIB),
+        ("PUT", "attempts/mend/work?fence=3", 30_000 * KIB, 33_000 * KIB),
+    ] {
+        for (length, is_accepted) in [(accepted, true), (refused, false)] {
+            let body = json!({
+                "fence": 3,
+                "report": {},
+                "finish": { "ending": "completed", "detail": "done" },
+                "more": "x".repeat(length),
+            });
+            let path = format!("/workers/v1/{call}");
+            let request = HttpRequest::new(method, &path).token("right").json(&body);
+            let status = if is_accepted { 200 } else { 413 };
+            server.execute(request).await.expect(status);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use bailiwick_fleet::workers::{
     AssignedWork, Assignment, ByteStream, FinishReport, JoinAnswer, JoinRequest, Lease,
     MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, NewWorker, PollAnswer, PollRequest, ProgressAnswer,
     ProgressReport, RemoteCheck, RemoteLaunch, RenewRequest, WorkerAnswer, WorkerApi,
-    WorkerCapabilities, WorkerError, WorkerRecord, WorkerState, check_version,
+    WorkerCapabilities, WorkerError, WorkerRecord, WorkerServer, WorkerState, check_version,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::Sha256Hex;
@@ -222,6 +222,12 @@ fn require_plain(request: &JoinRequest) -> Result<(), WorkerError> {
             Err(WorkerError::Refused(format!("a worker has at most {MAX_LABELS} labels")))
         }
         None => Ok(()),
+    }
+}
+
+impl WorkerServer for WorkerService {
+    fn authenticate<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, ()> {
+        Box::pin(async move { self.worker(credential).await.map(drop) })
     }
 }
 
