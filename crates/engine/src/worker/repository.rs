@@ -38,7 +38,9 @@ impl From<WorkError> for WorkFailure {
 impl From<BundleError> for WorkFailure {
     fn from(error: BundleError) -> Self {
         match error {
-            BundleError::TooLarge { .. } => Self::Work(error.to_string()),
+            BundleError::TooLarge { .. } | BundleError::TooManyObjects { .. } => {
+                Self::Work(error.to_string())
+            }
             BundleError::Git(_)
             | BundleError::Unreadable(_)
             | BundleError::Malformed

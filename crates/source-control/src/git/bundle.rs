@@ -42,6 +42,8 @@ pub enum BundleError {
     Interrupted(GitError),
     #[error("the commits take more than {limit} bytes")]
     TooLarge { limit: usize },
+    #[error("it has more than {limit} objects")]
+    TooManyObjects { limit: usize },
 }
 
 /// A bundle with everything that these commits need, without what `has` needs. Commits of `has` that are not in this

@@ -1,18 +1,17 @@
 //! Objects of others in a directory of their own, until it is certain that they are wanted: what is refused leaves
 //! nothing in the repository.
 
-use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::bundle::{self, BundleError};
+use super::bundle::{self, BundleError, is_object_name};
 use super::command::{Git, GitError, Input};
 use super::free_space::has_room;
-use super::timeout::Timeout;
+use super::timeout::{Timeout, Until};
 
 const MIB: u64 = 1024 * 1024;
 /// The maximum size of one allocation of git while it reads objects of others, besides the size of the pack: a small
@@ -28,6 +27,12 @@ const MAX_READ_MEMORY: u64 = 2048 * MIB;
 pub(super) const MAX_TREE_DEPTH: (&str, &str) = ("core.maxTreeDepth", "2048");
 /// How long git may take for that, besides a second for each MiB of the pack.
 const MIN_TIME: Duration = Duration::from_secs(60);
+/// How many objects a bundle may have whose objects are listed.
+const MAX_LISTED_OBJECTS: usize = 500_000;
+/// The longest line about an object of a pack: its offset, name and checksum.
+const MAX_LISTED_LINE: usize = 100;
+/// How long listing the objects of a pack may take.
+const LIST_LIMIT: Duration = Duration::from_secs(120);
 /// How much is written to see whether this machine can store objects.
 const PROBE_BYTES: u64 = MIB;
 /// How many files git makes for a pack, at most.
@@ -50,8 +55,12 @@ pub struct Quarantine {
     /// The objects of the repository.
     objects: PathBuf,
     git: Git,
-    sent: BTreeSet<String>,
+    /// The objects that its sender put into it, in order, if they were listed.
+    sent: Option<Vec<ObjectName>>,
 }
+
+/// The name of an object. One by SHA-1 is shorter, and has zeros at its end.
+type ObjectName = [u8; 32];
 
 /// The pack of a bundle.
 struct Pack {
@@ -79,13 +88,12 @@ impl Quarantine {
             .with_max_memory(max_memory(MAX_READ_MEMORY, &pack))
             .with_env("GIT_OBJECT_DIRECTORY", directory.path())
             .with_env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&objects)?);
-        let mut received = Self { directory, objects, git: inside, sent: BTreeSet::new() };
+        let received = Self { directory, objects, git: inside, sent: None };
         received.index(bundle, &pack, base)?;
-        received.sent = received.list(pack.count)?;
         Ok(received)
     }
 
-    /// The same for a bundle in memory.
+    /// The same for a bundle in memory. Its objects are listed, so it may not have too many.
     pub fn receive_bytes(
         git: &Git,
         bundle: &[u8],
@@ -93,7 +101,13 @@ impl Quarantine {
     ) -> Result<Self, BundleError> {
         let mut file = bundle::temporary_file(&object_directory(git)?)?;
         file.write_all(bundle).map_err(|error| GitError::io("write a bundle", error))?;
-        Self::receive(git, &mut file, base)
+        let count = read_header(&mut file)?.count;
+        if count > MAX_LISTED_OBJECTS {
+            return Err(BundleError::TooManyObjects { limit: MAX_LISTED_OBJECTS });
+        }
+        let mut received = Self::receive(git, &mut file, base)?;
+        received.sent = Some(received.list(count)?);
+        Ok(received)
     }
 
     /// Git that sees these objects and those of the repository, with limited time and memory. If it fails or takes too
@@ -102,9 +116,11 @@ impl Quarantine {
         &self.git
     }
 
-    /// Whether an object is in the bundle. One that git took from the repository to complete the bundle is not.
+    /// Whether an object is in a bundle whose objects were listed. One that git took from the repository to complete the
+    /// bundle is not.
     pub fn has(&self, object: &str) -> bool {
-        self.sent.contains(object)
+        let sent = self.sent.as_deref().unwrap_or_default();
+        object_name(object).is_some_and(|name| sent.binary_search(&name).is_ok())
     }
 
     /// Moves the objects into the repository.
@@ -184,17 +200,29 @@ impl Quarantine {
     }
 
     /// The names of the objects that the sender put into the pack: git appends those that it takes from the repository.
-    fn list(&self, count: usize) -> Result<BTreeSet<String>, BundleError> {
+    fn list(&self, count: usize) -> Result<Vec<ObjectName>, BundleError> {
+        let unreadable = |error: io::Error| GitError::io("read a list of objects", error);
+        // Git appends at most one for each that was sent.
+        let limit = count.saturating_mul(2 * MAX_LISTED_LINE);
         let mut all = Vec::new();
         for index in files_with(&self.directory.path().join("pack"), "idx")? {
-            let file = File::open(&index).map_err(at("open", &index))?;
-            let listed = self.git.run_with_input(["show-index"], Input::File(&file));
-            let listed = listed.map_err(interrupted)?;
-            let listed = String::from_utf8_lossy(&listed).into_owned();
-            all.extend(listed.lines().filter_map(offset_and_name));
+            let index = File::open(&index).map_err(at("open", &index))?;
+            let mut listing = bundle::temporary_file(self.directory.path())?;
+            let until = Until { limit: LIST_LIMIT, is_cancelled: &|| false };
+            let into = (&mut listing, limit);
+            let is_whole = self.git.run_into(&["show-index"], Input::File(&index), into, until);
+            if !is_whole.map_err(interrupted)? {
+                return Err(BundleError::TooManyObjects { limit: count });
+            }
+            listing.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+            for line in BufReader::new(listing).lines() {
+                all.extend(offset_and_name(&line.map_err(unreadable)?));
+            }
         }
         all.sort_unstable();
-        Ok(all.into_iter().take(count).map(|(_, name)| name).collect())
+        let mut sent: Vec<ObjectName> = all.into_iter().take(count).map(|(_, name)| name).collect();
+        sent.sort_unstable();
+        Ok(sent)
     }
 }
 
@@ -209,10 +237,21 @@ fn object_directory(git: &Git) -> Result<PathBuf, GitError> {
 }
 
 /// A line of `git show-index`: the offset, the name and the checksum of an object.
-fn offset_and_name(line: &str) -> Option<(u64, String)> {
+fn offset_and_name(line: &str) -> Option<(u64, ObjectName)> {
     let mut words = line.split(' ');
     let offset = words.next()?.parse().ok()?;
-    Some((offset, words.next()?.to_owned()))
+    Some((offset, object_name(words.next()?)?))
+}
+
+fn object_name(text: &str) -> Option<ObjectName> {
+    if !is_object_name(text) {
+        return None;
+    }
+    let mut name = ObjectName::default();
+    for (byte, digits) in name.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(name)
 }
 
 /// Where the pack of a bundle is.
@@ -346,6 +385,25 @@ mod tests {
         let listed = String::from_utf8(listed).unwrap();
         assert!(listed.contains(&old), "the control: git has appended the old file");
         assert!(received.has(&new) && !received.has(&old));
+    }
+
+    #[test]
+    fn bundle_with_too_many_objects_is_refused() {
+        let (from, to, base, commit) = pair();
+        let from_git = Git::at(from.root());
+        let bundle =
+            create_bundle(&from_git, (&[&commit], &[&base]), &std::env::temp_dir(), LIMIT).unwrap();
+        let git = Git::at(to.root());
+        Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap();
+        let pack = bundle.windows(4).position(|four| four == b"PACK").unwrap();
+        for (count, is_refused) in [(MAX_LISTED_OBJECTS + 1, true), (MAX_LISTED_OBJECTS, false)] {
+            let mut bundle = bundle.clone();
+            let count = u32::try_from(count).unwrap().to_be_bytes();
+            bundle[pack + 8..pack + 12].copy_from_slice(&count);
+            let refused = Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap_err();
+            let found = matches!(refused, BundleError::TooManyObjects { .. });
+            assert_eq!(found, is_refused, "{refused:?}");
+        }
     }
 
     /// A small pack can make git use all memory or time; that is not a temporary failure of the machine.

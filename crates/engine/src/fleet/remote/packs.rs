@@ -224,6 +224,7 @@ fn failed(error: &BundleError) -> WorkerError {
         | BundleError::Unreadable(_)
         | BundleError::Malformed
         | BundleError::Corrupt(_)
+        | BundleError::TooManyObjects { .. }
         | BundleError::Interrupted(_) => {
             WorkerError::Unavailable(format!("commits cannot be packed: {error}"))
         }

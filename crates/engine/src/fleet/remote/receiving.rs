@@ -82,9 +82,10 @@ impl From<BundleError> for CheckError {
                 Self::Server(Failure::general(error.to_string()))
             }
             BundleError::Interrupted(_) => Self::Undecided(Failure::general(error.to_string())),
-            BundleError::Malformed | BundleError::Corrupt(_) | BundleError::TooLarge { .. } => {
-                Self::Refused(Refusal::Bundle(error))
-            }
+            BundleError::Malformed
+            | BundleError::Corrupt(_)
+            | BundleError::TooLarge { .. }
+            | BundleError::TooManyObjects { .. } => Self::Refused(Refusal::Bundle(error)),
         }
     }
 }
