@@ -32,6 +32,27 @@ pub(super) struct Rebases {
     known: Arc<Mutex<BTreeMap<Key, RebaseState>>>,
 }
 
+/// A rebase that is under way. Its result is known when this is dropped, also if its thread panics.
+struct RunningRebase {
+    known: Arc<Mutex<BTreeMap<Key, RebaseState>>>,
+    work: Key,
+    result: Result<Rebased, String>,
+}
+
+impl RunningRebase {
+    fn new(known: Arc<Mutex<BTreeMap<Key, RebaseState>>>, work: Key) -> Self {
+        Self { known, work, result: Err("internal error (see the server log)".to_owned()) }
+    }
+}
+
+impl Drop for RunningRebase {
+    fn drop(&mut self) {
+        let result = std::mem::replace(&mut self.result, Ok(Rebased::Running));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(self.work.clone(), Some(result));
+    }
+}
+
 impl Rebases {
     /// What came of replaying the work of an agent on a commit; started by the first call.
     pub(super) fn rebase(
@@ -57,9 +78,9 @@ impl Rebases {
         let name = format!("rebase-{}", key.0);
         let work = key.clone();
         let started = std::thread::Builder::new().name(name).spawn(move || {
-            let result = replayed(&context, &work.0, &work.1);
-            let result = result.map_err(|failure| failure.in_one_line());
-            known.lock().unwrap_or_else(PoisonError::into_inner).insert(work, Some(result));
+            let mut running = RunningRebase::new(known, work);
+            let result = replayed(&context, &running.work.0, &running.work.1);
+            running.result = result.map_err(|failure| failure.in_one_line());
         });
         if let Err(error) = started {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -258,6 +279,25 @@ mod tests {
         let names = scene.scratch.git(&["ls-tree", "-r", "--name-only", &work.commit]);
         assert!(!names.contains(".bailiwick"), "{names}");
         assert_eq!(scene.show(&work.commit, "src/a.txt"), "ONE\ntwo\nthree\nfour\nFIVE\n");
+    }
+
+    #[test]
+    fn rebase_that_panics_fails_and_can_be_repeated() {
+        let scene = fixture(FIXED);
+        let onto = scene.move_branch("src/b.txt", "more\n");
+        let rebases = Rebases::default();
+        let key = (scene.id.clone(), onto.clone());
+        rebases.known.lock().unwrap().insert(key.clone(), None);
+        let rebase = || rebases.rebase(&scene.context, scene.id.clone(), &onto);
+        assert!(matches!(rebase().unwrap(), Rebased::Running), "the control");
+        let running = RunningRebase::new(Arc::clone(&rebases.known), key);
+        let panicked = std::thread::spawn(move || {
+            let _running = running;
+            panic!("a fault of ours");
+        });
+        assert!(panicked.join().is_err());
+        assert!(rebase().is_err());
+        assert!(matches!(rebase().unwrap(), Rebased::Running), "it begins again");
     }
 
     #[test]

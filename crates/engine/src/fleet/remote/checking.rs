@@ -2,6 +2,7 @@
 //! agent. Nothing that the worker says about it is believed: what changed is computed from the commits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const RETRY_DELAY: Duration = Duration::from_secs(30);
 const WAITING_DELAY: Duration = Duration::from_secs(1);
 /// How often work is tried that may be the reason why it cannot be read here.
 const MAX_TRIES: u32 = 3;
+
+const PANICKED: &str = "internal error (see the server log)";
 
 /// The agents whose work is being checked, each on a thread of its own. What a stopped server had not finished is
 /// done again.
@@ -99,8 +102,8 @@ impl WorkChecks {
         let agent = attempt.agent.clone();
         let name = format!("check-{agent}");
         let started = std::thread::Builder::new().name(name).spawn(move || {
-            let paused = settle(&context, &attempt, lease_millis, &agents);
-            locked(&agents).end(&attempt.agent, paused);
+            let mut slot = CheckSlot::new(Arc::clone(&agents), attempt.agent.clone());
+            slot.paused = settle(&context, &attempt, lease_millis, &agents);
         });
         if let Err(error) = started {
             locked(&self.agents).end(&agent, None);
@@ -117,6 +120,27 @@ impl WorkChecks {
 
 fn locked(agents: &Mutex<Agents>) -> MutexGuard<'_, Agents> {
     agents.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A check that is under way. It has ended when this is dropped, also if its thread panics.
+struct CheckSlot {
+    agents: Arc<Mutex<Agents>>,
+    agent: String,
+    paused: Option<PausedCheck>,
+}
+
+impl CheckSlot {
+    fn new(agents: Arc<Mutex<Agents>>, agent: String) -> Self {
+        let paused =
+            PausedCheck { at: Instant::now(), rest: RETRY_DELAY, why: PANICKED.to_owned() };
+        Self { agents, agent, paused: Some(paused) }
+    }
+}
+
+impl Drop for CheckSlot {
+    fn drop(&mut self) {
+        locked(&self.agents).end(&self.agent, self.paused.take());
+    }
 }
 
 /// What came of it.
@@ -141,7 +165,10 @@ fn settle(
     lease_millis: u64,
     agents: &Mutex<Agents>,
 ) -> Option<PausedCheck> {
-    let checked = check(context, attempt, lease_millis);
+    // The work may be the reason for a panic: it is not tried for ever.
+    let check = AssertUnwindSafe(|| check(context, attempt, lease_millis));
+    let panicked = |_| Err(CheckError::Undecided(Failure::general(PANICKED)));
+    let checked = catch_unwind(check).unwrap_or_else(panicked);
     let settled = match &checked {
         Ok(Checked::Busy | Checked::Settled) => return None,
         Ok(Checked::Waits(jobs)) => {

@@ -349,6 +349,26 @@ fn work_with_too_many_nested_directories_counts_as_the_reason() {
 }
 
 #[test]
+fn check_that_panics_gives_its_slot_back() {
+    let agents = Arc::new(Mutex::new(Agents::default()));
+    let start = Instant::now();
+    for agent in ["mend-1", "mend-2"] {
+        assert!(locked(&agents).begin(agent, start));
+    }
+    assert!(!locked(&agents).begin("mend-3", start), "the control: no slot is free");
+    let slot = CheckSlot::new(Arc::clone(&agents), "mend-1".to_owned());
+    let panicked = std::thread::spawn(move || {
+        let _slot = slot;
+        panic!("a fault of ours");
+    });
+    assert!(panicked.join().is_err());
+    assert!(!locked(&agents).begin("mend-1", start), "it is not tried again at once");
+    assert!(locked(&agents).begin("mend-3", start));
+    locked(&agents).end("mend-3", None);
+    assert!(locked(&agents).begin("mend-1", Instant::now() + RETRY_DELAY));
+}
+
+#[test]
 fn failed_check_is_retried_later() {
     let (mut agents, start) = (Agents::default(), Instant::now());
     assert!(agents.begin("mend-1", start));
