@@ -115,14 +115,16 @@ impl Attempts {
             })
         };
         let fetched = tokio::time::timeout(FETCH_LIMIT, self.retry(request)).await;
-        let late = |_| {
-            let minutes = FETCH_LIMIT.as_secs() / 60;
-            WorkerError::Unavailable(format!(
-                "the server did not send the commits within {minutes} minutes; retry the run when it has less \
-                 to do"
-            ))
-        };
-        Ok(fetched.map_err(late).flatten().map_err(BeginError::Server)??)
+        match fetched {
+            Ok(fetched) => Ok(fetched.map_err(BeginError::Server)??),
+            // A worker that is nearer to the server may get them.
+            Err(_) => {
+                let minutes = FETCH_LIMIT.as_secs() / 60;
+                Err(BeginError::Local(Failure::general(format!(
+                    "the commits did not arrive within {minutes} minutes"
+                ))))
+            }
+        }
     }
 
     /// Only what the server does is tried again.

@@ -197,6 +197,21 @@ impl Store {
         own.map(|row| self.worker(&row)).transpose()
     }
 
+    /// How many leases of a worker have not expired.
+    pub async fn valid_leases(&self, worker: &WorkerRecord) -> Result<u64, StoreError> {
+        let count = format!(
+            "SELECT COUNT(*) FROM worker_attempts WHERE pool = $1 AND state = 'claimed' \
+             AND worker = $2 AND lease_until >= {}",
+            self.database_kind().now()
+        );
+        let count = sqlx::query(sqlx::AssertSqlSafe(count))
+            .bind(escaped(&worker.pool))
+            .bind(escaped(&worker.name));
+        let row = count.fetch_one(&self.pool).await;
+        let count = row.and_then(|row| row.try_get::<i64, _>(0));
+        count.map(i64::unsigned_abs).map_err(|error| self.error(&error))
+    }
+
     /// Selects workers as `worker` reads them. The first parameter is the time of a lease.
     fn select_workers(&self) -> String {
         let now = self.database_kind().now();

@@ -126,7 +126,11 @@ impl Serve {
             trusted_proxies: self.trusted_proxies,
             control_loop: Some(monitor.clone()),
             local_runs: Some(Arc::new(LedgerRuns::new(context))),
-            workers: Some(Arc::new(WorkerService::new(Arc::clone(&store), worker_lease))),
+            workers: Some(Arc::new(WorkerService::new(
+                Arc::clone(&store),
+                worker_lease,
+                context.state.clone(),
+            ))),
             worker_registry: Some(Arc::new(RegisteredWorkers::new(
                 Arc::clone(&store),
                 worker_lease,

@@ -2,9 +2,10 @@
 //! and requests for the same commits share one file.
 //!
 //! A file is there as long as a worker asks for it or reads it. So workers that are gone, or that read next to nothing,
-//! take no room, and what is packed for them is stopped.
+//! take no room, and what is packed for them is stopped. Requests wait in order, one of each worker, and each worker has
+//! a quota: whatever one of them asks for, the others get their commits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,9 @@ use tokio::sync::{Semaphore, watch};
 const MAX_PACKED_AT_ONCE: usize = 2;
 /// How many files there are, with those that are being packed.
 const MAX_FILES: usize = 6;
-/// How long a request waits for its file. It is less than the time of any request.
+/// How many of these were made for the same worker. Only one of them is packed at a time.
+const MAX_FILES_OF_A_WORKER: usize = 2;
+/// How long a request waits for its turn and for its file. It is less than the time of any request.
 const MAX_WAIT: Duration = Duration::from_secs(8);
 /// How long a file is kept that nobody asks for or reads.
 const KEPT: Duration = Duration::from_secs(120);
@@ -43,6 +46,8 @@ pub(super) struct PackKey {
 pub(super) struct Packs {
     packs: Arc<Mutex<Table>>,
     packing: Arc<Semaphore>,
+    /// The workers with a request that waits until commits can be packed.
+    waiting: Arc<Mutex<BTreeSet<String>>>,
     wait: Duration,
     kept: Duration,
 }
@@ -51,8 +56,32 @@ type Table = BTreeMap<PackKey, Entry>;
 
 struct Entry {
     pack: Arc<Pack>,
+    /// The worker that it was made for.
+    worker: String,
     /// The leases that asked for it.
     leases: Vec<Lease>,
+}
+
+impl Entry {
+    fn join(&mut self, lease: &Lease) -> Arc<Pack> {
+        if !self.leases.contains(lease) {
+            self.leases.push(lease.clone());
+        }
+        self.pack.touch();
+        Arc::clone(&self.pack)
+    }
+}
+
+/// The place of a worker among those that wait.
+struct Turn {
+    waiting: Arc<Mutex<BTreeSet<String>>>,
+    worker: String,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        locked(&self.waiting).remove(&self.worker);
+    }
 }
 
 /// How far a pack is.
@@ -129,13 +158,14 @@ impl Packs {
 
     fn with_times(wait: Duration, kept: Duration) -> Self {
         let packing = Arc::new(Semaphore::new(MAX_PACKED_AT_ONCE));
-        Self { packs: Arc::default(), packing, wait, kept }
+        Self { packs: Arc::default(), packing, waiting: Arc::default(), wait, kept }
     }
 
     /// The packed commits, if they are ready soon; else the worker has to ask again. `make` packs them, unless that is
     /// under way; it is told whether anybody still wants them.
     pub(super) async fn open<M>(
         &self,
+        worker: &str,
         lease: &Lease,
         key: PackKey,
         make: M,
@@ -143,11 +173,15 @@ impl Packs {
     where
         M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> + Send + 'static,
     {
-        let pack = self.join(lease, key, make)?;
+        let deadline = tokio::time::Instant::now() + self.wait;
+        let pack = match self.find(lease, &key) {
+            Some(pack) => pack,
+            None => self.begin((worker, lease), key, make, deadline).await?,
+        };
         let mut changes = pack.state.subscribe();
         let ended = async { while pack.is_packing() && changes.changed().await.is_ok() {} };
         // What is not ready by then goes on.
-        let _ = tokio::time::timeout(self.wait, ended).await;
+        let _ = tokio::time::timeout_at(deadline, ended).await;
         pack.touch();
         let outcome = match &*pack.state.borrow() {
             Packed::Ready(_) => Ok(()),
@@ -159,26 +193,39 @@ impl Packs {
     }
 
     /// What is packed or being packed for this key.
-    fn join<M>(&self, lease: &Lease, key: PackKey, make: M) -> Result<Arc<Pack>, WorkerError>
+    fn find(&self, lease: &Lease, key: &PackKey) -> Option<Arc<Pack>> {
+        let mut packs = locked(&self.packs);
+        release_others(&mut packs, lease, key);
+        packs.get_mut(key).map(|entry| entry.join(lease))
+    }
+
+    /// Waits until commits can be packed, and begins to.
+    async fn begin<M>(
+        &self,
+        (worker, lease): (&str, &Lease),
+        key: PackKey,
+        make: M,
+        deadline: tokio::time::Instant,
+    ) -> Result<Arc<Pack>, WorkerError>
     where
         M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> + Send + 'static,
     {
+        let _turn = self.wait_in_line(worker)?;
+        let permit = Arc::clone(&self.packing).acquire_owned();
+        let permit = tokio::time::timeout_at(deadline, permit).await;
+        let permit = permit.map_err(|_| busy())?.map_err(|_| busy())?;
         let mut packs = locked(&self.packs);
-        release_others(&mut packs, lease, &key);
+        // Another request for the same commits may have come first.
         if let Some(entry) = packs.get_mut(&key) {
-            if !entry.leases.contains(lease) {
-                entry.leases.push(lease.clone());
-            }
-            entry.pack.touch();
-            return Ok(Arc::clone(&entry.pack));
+            return Ok(entry.join(lease));
         }
-        let busy = || not_ready("the server packs other commits");
-        if packs.len() >= MAX_FILES && !remove_unread(&mut packs) {
-            return Err(busy());
-        }
-        let permit = Arc::clone(&self.packing).try_acquire_owned().map_err(|_| busy())?;
+        make_room(&mut packs, worker)?;
         let pack = Arc::new(Pack::new());
-        let entry = Entry { pack: Arc::clone(&pack), leases: vec![lease.clone()] };
+        let entry = Entry {
+            pack: Arc::clone(&pack),
+            worker: worker.to_owned(),
+            leases: vec![lease.clone()],
+        };
         packs.insert(key.clone(), entry);
         let (task, table, kept) = (Arc::clone(&pack), Arc::clone(&self.packs), self.kept);
         tokio::spawn(async move {
@@ -213,6 +260,18 @@ impl Packs {
         });
         Ok(pack)
     }
+
+    /// Only one request of each worker waits.
+    fn wait_in_line(&self, worker: &str) -> Result<Turn, WorkerError> {
+        match locked(&self.waiting).insert(worker.to_owned()) {
+            true => Ok(Turn { waiting: Arc::clone(&self.waiting), worker: worker.to_owned() }),
+            false => Err(busy()),
+        }
+    }
+}
+
+fn busy() -> WorkerError {
+    not_ready("the server packs other commits")
 }
 
 /// Only commits that are too large can never be sent. Anything else can be different later, and its message, which can
@@ -250,11 +309,30 @@ fn release_others(packs: &mut Table, lease: &Lease, key: &PackKey) {
     });
 }
 
-/// Gives up a file that nobody reads, the one that was not used for the longest time; whether there was one.
-fn remove_unread(packs: &mut Table) -> bool {
+/// Makes room for another file, or fails if there is none, or if the worker has used its quota.
+fn make_room(packs: &mut Table, worker: &str) -> Result<(), WorkerError> {
+    let own = |entry: &Entry| entry.worker == worker;
+    if packs.values().any(|entry| own(entry) && entry.pack.is_packing()) {
+        return Err(busy());
+    }
+    let count = packs.values().filter(|entry| own(entry)).count();
+    if count >= MAX_FILES_OF_A_WORKER && !remove_unread(packs, own) {
+        return Err(busy());
+    }
+    match packs.len() < MAX_FILES || remove_unread(packs, |_| true) {
+        true => Ok(()),
+        false => Err(busy()),
+    }
+}
+
+/// Gives up one of these files that nobody reads, the one that was not used for the longest time; whether there was one.
+fn remove_unread(packs: &mut Table, may_go: impl Fn(&Entry) -> bool) -> bool {
+    let is_unread = |entry: &Entry| {
+        may_go(entry) && !entry.pack.is_packing() && Arc::strong_count(&entry.pack) <= OWN_USES
+    };
     let unread = packs
         .iter()
-        .filter(|(_, entry)| !entry.pack.is_packing() && Arc::strong_count(&entry.pack) <= OWN_USES)
+        .filter(|(_, entry)| is_unread(entry))
         .min_by_key(|(_, entry)| *locked(&entry.pack.used_at))
         .map(|(key, _)| key.clone());
     let Some(removed) = unread.and_then(|key| packs.remove(&key)) else { return false };
@@ -323,6 +401,10 @@ mod tests {
         Lease { agent: format!("agent-{number}"), fence: 1 }
     }
 
+    fn worker(number: usize) -> String {
+        format!("worker-{number}")
+    }
+
     fn file(bytes: &[u8]) -> Result<File, BundleError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -351,19 +433,19 @@ mod tests {
             let _ = released.recv();
             file(&bytes)
         };
-        let first = packs.open(&lease(1), key(1), make).await.err().unwrap();
+        let first = packs.open(&worker(1), &lease(1), key(1), make).await.err().unwrap();
         assert!(matches!(first, WorkerError::NotReady(_)), "{first:?}");
         let again = || {
             |_: &(dyn Fn() -> bool + Sync)| -> Result<File, BundleError> {
                 Err(BundleError::Unreadable("it is packed twice".to_owned()))
             }
         };
-        assert!(packs.open(&lease(2), key(1), again()).await.is_err());
+        assert!(packs.open(&worker(2), &lease(2), key(1), again()).await.is_err());
         release.send(()).unwrap();
         // Two workers read the same file independently.
         for number in [1, 2] {
             let stream = loop {
-                match packs.open(&lease(number), key(1), again()).await {
+                match packs.open(&worker(number), &lease(number), key(1), again()).await {
                     Ok(stream) => break stream,
                     Err(error) => assert!(matches!(error, WorkerError::NotReady(_)), "{error:?}"),
                 }
@@ -384,18 +466,91 @@ mod tests {
                 let _ = released.recv();
                 file(b"one")
             };
-            assert!(packs.open(&lease(number), key(number), make).await.is_err());
+            assert!(packs.open(&worker(number), &lease(number), key(number), make).await.is_err());
         }
-        let more = packs.open(&lease(9), key(9), |_| file(b"two")).await.err().unwrap();
+        let more = packs.open(&worker(9), &lease(9), key(9), |_| file(b"two")).await.err().unwrap();
         assert!(matches!(more, WorkerError::NotReady(_)), "{more:?}");
         releases.clear();
         let stream = loop {
-            match packs.open(&lease(9), key(9), |_| file(b"two")).await {
+            match packs.open(&worker(9), &lease(9), key(9), |_| file(b"two")).await {
                 Ok(stream) => break stream,
                 Err(_) => tokio::time::sleep(SHORT).await,
             }
         };
         assert_eq!(read(stream).await, b"two");
+    }
+
+    #[tokio::test]
+    async fn request_waits_for_its_turn() {
+        let packs = Arc::new(Packs::with_times(MINUTE, MINUTE));
+        let mut releases = Vec::new();
+        let mut tasks = Vec::new();
+        for number in 0..MAX_PACKED_AT_ONCE {
+            let (release, released) = mpsc::channel::<()>();
+            releases.push(release);
+            let packs = Arc::clone(&packs);
+            tasks.push(tokio::spawn(async move {
+                let make = move |_: &(dyn Fn() -> bool + Sync)| {
+                    let _ = released.recv();
+                    file(b"one")
+                };
+                packs.open(&worker(number), &lease(number), key(number), make).await.map(drop)
+            }));
+        }
+        while packs.packing.available_permits() > 0 {
+            tokio::time::sleep(SHORT).await;
+        }
+        let waiting = Arc::clone(&packs);
+        let waits = tokio::spawn(async move {
+            let stream = waiting.open(&worker(8), &lease(8), key(8), |_| file(b"two")).await;
+            read(stream.unwrap()).await
+        });
+        while locked(&packs.waiting).is_empty() {
+            tokio::time::sleep(SHORT).await;
+        }
+        // Another request of the same worker does not stand in line as well.
+        let more = packs.open(&worker(8), &lease(9), key(9), |_| file(b"two")).await.err();
+        assert!(matches!(more, Some(WorkerError::NotReady(_))), "{more:?}");
+        releases.pop();
+        assert_eq!(waits.await.unwrap(), b"two");
+        assert!(locked(&packs.waiting).is_empty());
+        releases.clear();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn worker_cannot_use_more_than_its_quota() {
+        let packs = Packs::with_times(SHORT, MINUTE);
+        let (release, released) = mpsc::channel::<()>();
+        let make = move |_: &(dyn Fn() -> bool + Sync)| {
+            let _ = released.recv();
+            file(b"one")
+        };
+        assert!(packs.open("hostile", &lease(1), key(1), make).await.is_err());
+        let second = packs.open("hostile", &lease(2), key(2), |_| file(b"two")).await.err();
+        assert!(matches!(second, Some(WorkerError::NotReady(_))), "{second:?}");
+        let open = async |worker: &str, number: usize| {
+            for _ in 0..100 {
+                let own = lease(number);
+                let opened = packs.open(worker, &own, key(number), |_| file(b"x")).await;
+                if let Ok(stream) = opened {
+                    return Some(stream);
+                }
+                tokio::time::sleep(SHORT).await;
+            }
+            None
+        };
+        assert!(open("other", 3).await.is_some());
+        release.send(()).unwrap();
+        let first = open("hostile", 1).await.unwrap();
+        let second = open("hostile", 2).await.unwrap();
+        let third = packs.open("hostile", &lease(4), key(4), |_| file(b"x")).await.err();
+        assert!(matches!(third, Some(WorkerError::NotReady(_))), "both files are read: {third:?}");
+        assert!(open("other", 5).await.is_some());
+        drop((first, second));
+        assert!(open("hostile", 4).await.is_some());
     }
 
     #[tokio::test]
@@ -409,11 +564,11 @@ mod tests {
             let _ = stopped.send(());
             Err(BundleError::Unreadable("it was stopped".to_owned()))
         };
-        assert!(packs.open(&lease(1), key(1), make).await.is_err());
+        assert!(packs.open(&worker(1), &lease(1), key(1), make).await.is_err());
         let waited = tokio::task::spawn_blocking(move || is_stopped.recv_timeout(MINUTE));
         assert_eq!(waited.await.unwrap(), Ok(()));
         // A file that is no longer read is closed, even if its stream has not ended.
-        let mut stream = packs.open(&lease(2), key(2), |_| file(b"two")).await.unwrap();
+        let mut stream = packs.open(&worker(2), &lease(2), key(2), |_| file(b"two")).await.unwrap();
         while !locked(&packs.packs).is_empty() {
             tokio::time::sleep(SHORT).await;
         }
@@ -423,19 +578,24 @@ mod tests {
     #[tokio::test]
     async fn lease_has_one_pack_and_the_number_of_packs_is_limited() {
         let packs = Packs::with_times(MINUTE, MINUTE);
-        let first = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
-        packs.open(&lease(1), key(2), |_| file(b"two")).await.unwrap();
+        let first = packs.open(&worker(1), &lease(1), key(1), |_| file(b"one")).await.unwrap();
+        packs.open(&worker(1), &lease(1), key(2), |_| file(b"two")).await.unwrap();
         assert!(first.pack.is_unwanted(MINUTE), "its lease requested another pack");
         let mut open = Vec::new();
         for number in 2..=MAX_FILES {
-            open.push(packs.open(&lease(number), key(number), |_| file(b"one")).await.unwrap());
+            open.push(
+                packs
+                    .open(&worker(number), &lease(number), key(number), |_| file(b"one"))
+                    .await
+                    .unwrap(),
+            );
         }
         assert_eq!(locked(&packs.packs).len(), MAX_FILES - 1);
-        open.push(packs.open(&lease(7), key(7), |_| file(b"one")).await.unwrap());
-        let more = packs.open(&lease(8), key(8), |_| file(b"one")).await.err().unwrap();
+        open.push(packs.open(&worker(7), &lease(7), key(7), |_| file(b"one")).await.unwrap());
+        let more = packs.open(&worker(8), &lease(8), key(8), |_| file(b"one")).await.err().unwrap();
         assert!(matches!(more, WorkerError::NotReady(_)), "{more:?}");
         open.clear();
-        packs.open(&lease(8), key(8), |_| file(b"one")).await.unwrap();
+        packs.open(&worker(8), &lease(8), key(8), |_| file(b"one")).await.unwrap();
     }
 
     #[tokio::test]
@@ -448,14 +608,15 @@ mod tests {
             (BundleError::Unreadable(full), false),
             (BundleError::Malformed, false),
         ] {
-            let failed = packs.open(&lease(1), key(1), |_| Err(error)).await.err().unwrap();
+            let failed =
+                packs.open(&worker(1), &lease(1), key(1), |_| Err(error)).await.err().unwrap();
             assert_eq!(matches!(failed, WorkerError::Refused(_)), is_final, "{failed:?}");
             assert_eq!(matches!(failed, WorkerError::Unavailable(_)), !is_final, "{failed:?}");
             while !locked(&packs.packs).is_empty() {
                 tokio::time::sleep(SHORT).await;
             }
         }
-        let stream = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
+        let stream = packs.open(&worker(1), &lease(1), key(1), |_| file(b"one")).await.unwrap();
         assert_eq!(read(stream).await, b"one");
     }
 }

@@ -1,13 +1,15 @@
-//! Renewal of a worker's credential.
+//! Renewal of a worker's credential, and what its claims are limited to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bailiwick_fleet::workers::{
-    NewWorker, NewWorkerToken, PollRequest, RenewRequest, WorkerApi as _, WorkerCapabilities,
-    WorkerError,
+    AssignedWork, AttemptSummary, FinishReport, NewWorker, NewWorkerToken, PollAnswer, PollRequest,
+    QueuedAttempt, RenewRequest, WorkerApi as _, WorkerCapabilities, WorkerError,
 };
 use bailiwick_model::Sha256Hex;
+use bailiwick_model::event::ExitReason;
+use bailiwick_resources::ChecksOn;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
 
@@ -37,7 +39,7 @@ async fn with_worker(scratch: &Scratch) -> (Arc<Store>, WorkerService) {
         credential: Sha256Hex::of("first").to_string(),
     };
     assert!(store.join_worker("token", &worker, HOUR).await.unwrap());
-    let service = WorkerService::new(Arc::clone(&store), HOUR);
+    let service = WorkerService::new(Arc::clone(&store), HOUR, scratch.state());
     (store, service)
 }
 
@@ -81,4 +83,51 @@ async fn renewal_keeps_only_the_used_and_the_new_credential() {
     assert!(!is_known(&lost).await, "the lost credential was never used");
     let third = service.renew(&second, renewal(VERSION, 1)).await.unwrap().credential;
     assert!(!is_known("first").await && is_known(&second).await && is_known(&third).await);
+}
+
+/// An attempt as a server of version 0.1 assigns it.
+const POLLED: &str =
+    include_str!("../../../../fleet/tests/data/worker-protocol/0.1/poll-answer.json");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_gets_no_more_attempts_than_it_has_slots() {
+    let scratch = Scratch::bare();
+    let (store, service) = with_worker(&scratch).await;
+    let polled: PollAnswer = serde_json::from_str(POLLED).unwrap();
+    let AssignedWork::Launch(launch) = polled.assignment.unwrap().work else {
+        panic!("expected an attempt")
+    };
+    for agent in ["first", "second"] {
+        let attempt = QueuedAttempt {
+            agent: agent.to_owned(),
+            attempt: agent.to_owned(),
+            pool: "inside".to_owned(),
+            labels: BTreeMap::new(),
+            launch: serde_json::to_vec(&launch).unwrap(),
+            checks_on: ChecksOn::Server,
+        };
+        store.queue_attempt(&attempt).await.unwrap();
+    }
+    let poll = async || {
+        let request = PollRequest {
+            version: VERSION.to_owned(),
+            has_room: true,
+            wait_millis: 0,
+            follows: Some(Vec::new()),
+        };
+        service.poll("first", request).await.unwrap().assignment.map(|assigned| assigned.lease)
+    };
+    let lease = poll().await.unwrap();
+    assert!(poll().await.is_none(), "it has one slot");
+    let finish = FinishReport {
+        ending: ExitReason::Failed,
+        detail: String::new(),
+        summary: AttemptSummary::default(),
+        work: None,
+        evidence: None,
+        not_begun: false,
+    };
+    service.finish("first", &lease, finish).await.unwrap();
+    let next = poll().await.unwrap();
+    assert_ne!(next.agent, lease.agent);
 }

@@ -1,6 +1,7 @@
 //! Answers the requests of workers. Any server can: everything is in the database, and in the checkouts.
 
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,8 @@ pub struct WorkerService {
     store: Arc<Store>,
     lease_millis: u64,
     packs: Packs,
+    /// Where packed commits are.
+    state: PathBuf,
 }
 
 impl std::fmt::Debug for WorkerService {
@@ -71,9 +74,10 @@ fn digest(secret: &str) -> String {
 }
 
 impl WorkerService {
-    /// `lease_millis` is how long a worker may be silent before another one can have its attempts.
-    pub fn new(store: Arc<Store>, lease_millis: u64) -> Self {
-        Self { store, lease_millis, packs: Packs::new() }
+    /// `lease_millis` is how long a worker may be silent before another one can have its attempts. Commits are packed into
+    /// files without a name in the directory `state`.
+    pub fn new(store: Arc<Store>, lease_millis: u64, state: PathBuf) -> Self {
+        Self { store, lease_millis, packs: Packs::new(), state }
     }
 
     async fn worker(&self, credential: &str) -> Result<WorkerRecord, WorkerError> {
@@ -87,6 +91,14 @@ impl WorkerService {
         worker: &WorkerRecord,
         follows: Option<&[String]>,
     ) -> Result<Option<Assignment>, WorkerError> {
+        // Whatever it says about its room. A lease that has expired may be one of which it does not know.
+        let slots = worker.capabilities.slots.max(1);
+        if worker.running >= slots {
+            let valid = self.store.valid_leases(worker).await.map_err(unavailable)?;
+            if valid >= slots {
+                return Ok(None);
+            }
+        }
         let claimed = self.store.claim_attempt(worker, self.lease_millis, follows).await;
         let Some(claimed) = claimed.map_err(unavailable)? else { return Ok(None) };
         let unreadable = |error: serde_json::Error| {
@@ -161,11 +173,18 @@ impl StoredWork {
 }
 
 /// Packs commits into a file without a name.
-fn pack(key: &PackKey, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> {
+fn pack(
+    key: &PackKey,
+    directory: &Path,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<File, BundleError> {
     let PackKey { checkout, commits, has } = key;
     let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
     let has: Vec<&str> = has.iter().map(String::as_str).collect();
-    let (git, mut file) = (Git::at(checkout), temporary_file(&std::env::temp_dir())?);
+    std::fs::create_dir_all(directory).map_err(|error| {
+        BundleError::Unreadable(format!("{} cannot be made: {error}", directory.display()))
+    })?;
+    let (git, mut file) = (Git::at(checkout), temporary_file(directory)?);
     write_bundle(&git, (&commits, &has), MAX_REPOSITORY_BYTES, &mut file, is_cancelled)?;
     Ok(file)
 }
@@ -304,9 +323,11 @@ impl WorkerApi for WorkerService {
             let (checkout, commits) = stored.commits();
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
             let key = PackKey { checkout, commits, has };
-            let wanted = key.clone();
-            let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| pack(&wanted, is_unwanted);
-            let stream = self.packs.open(lease, key, make).await?;
+            let (wanted, directory) = (key.clone(), self.state.clone());
+            let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| {
+                pack(&wanted, &directory, is_unwanted)
+            };
+            let stream = self.packs.open(&worker.name, lease, key, make).await?;
             Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
     }
