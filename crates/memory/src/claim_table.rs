@@ -72,7 +72,15 @@ impl ClaimRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ClaimRefusal {
     #[error("`{agent}` has {resource} until {until} (claim {fence})")]
-    Held { agent: String, fence: u64, resource: Resource, until: Moment },
+    Held {
+        agent: String,
+        /// Other machines may have a run of the same name: this tells them apart.
+        invocation: String,
+        fence: u64,
+        resource: Resource,
+        claimed_at: Moment,
+        until: Moment,
+    },
     #[error("claim {0} has ended, or somebody else has taken its paths since")]
     Lost(u64),
     #[error("`{path}` is not part of claim {fence}")]
@@ -144,8 +152,16 @@ impl ClaimTable {
         for claim in &self.claims {
             match meets(claim) {
                 Some(resource) if now < claim.leased_until && !request.replaces(claim) => {
-                    let TableClaim { agent, fence, leased_until: until, .. } = claim.clone();
-                    return Err(ClaimRefusal::Held { agent, fence, resource, until });
+                    let TableClaim { agent, invocation, fence, claimed_at, .. } = claim.clone();
+                    let until = claim.leased_until;
+                    return Err(ClaimRefusal::Held {
+                        agent,
+                        invocation,
+                        fence,
+                        resource,
+                        claimed_at,
+                        until,
+                    });
                 }
                 // Its lease has ended or it is taken over, so its fence is lost with it.
                 Some(_) => {}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bailiwick_resources::Moment;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -103,17 +104,21 @@ impl State {
         })
     }
 
-    /// The runs that handed the issue on; none if the agent that was named last has left its result.
-    pub fn handing_runs(&self) -> Vec<&str> {
+    /// The runs that handed the issue on, and when; none if the agent that was named last has left its result.
+    pub fn handing_runs(&self) -> Vec<(&str, Moment)> {
         let checkpoint = self.checkpoint.as_ref();
         if !checkpoint.is_some_and(|one| one.last_agent.is_some() && one.next_agent.is_some()) {
             return Vec::new();
         }
-        let handing = self.events.iter().map(|recorded| &recorded.event).filter(|event| {
+        let handing = self.events.iter().filter(|Recorded { event, .. }| {
             let is_run = matches!(event.kind, EventKind::SubagentResult | EventKind::StateChange);
             is_run && event.next_agent.is_some()
         });
-        handing.filter_map(|event| event.invocation_id.as_deref().map(run_of)).collect()
+        let runs = handing.filter_map(|recorded| {
+            let invocation = recorded.event.invocation_id.as_deref()?;
+            Some((run_of(invocation), recorded.at))
+        });
+        runs.collect()
     }
 
     /// Whether an invocation has left its result.

@@ -39,13 +39,49 @@ struct ForgeClaim {
     fence: Option<u64>,
 }
 
+/// A run that left its files to another one. Its name alone does not say that a claim is its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EarlierRun {
+    /// A run of this machine. The record of its claim is here.
+    Here(AgentId),
+    /// A run of another machine, which handed the issue on at this time by the clock of the forge.
+    Elsewhere { agent: AgentId, handed_at: Moment },
+}
+
+/// Whether the claim of an agent was left by one of these runs. Another run can have the same name: on another machine,
+/// or later.
+fn is_left(
+    state: &Path,
+    earlier: &[EarlierRun],
+    (agent, invocation, claimed_at): (&str, &str, Moment),
+) -> Result<bool, Failure> {
+    for run in earlier {
+        let is_own = match run {
+            EarlierRun::Here(id) if id.as_str() == agent => {
+                let path = RunDirectory::new(state, agent).path().join(FILE);
+                let claim = system::read_json::<ForgeClaim>(&path)?;
+                claim.is_some_and(|claim| claim.invocation == invocation)
+            }
+            // Forges write the times of comments in whole seconds.
+            EarlierRun::Elsewhere { agent: name, handed_at } if name.as_str() == agent => {
+                claimed_at.millis() / 1_000 <= handed_at.millis() / 1_000
+            }
+            EarlierRun::Here(_) | EarlierRun::Elsewhere { .. } => false,
+        };
+        if is_own {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Acquires or renews the claim of a run that is about to start, if the repository uses claims. The claims of the runs
 /// that left their files to it are taken over in one step, so that nobody else gets the paths in between.
 pub fn take(
     subject: &AgentWork,
     id: &AgentId,
     (issue, opened): (&IssueName, &OpenIssues),
-    earlier: &[String],
+    earlier: &[EarlierRun],
 ) -> Result<(), Failure> {
     let Some(claims) = &subject.settings.claims else { return Ok(()) };
     let directory = RunDirectory::new(&subject.context.state, id.as_str());
@@ -92,8 +128,8 @@ pub fn take(
             return Err(Failure::refused(format!("{RULE}: `{id}` may not begin: {refusal}"))
                 .help(format!("begin again, with a new version: bailiwick respawn {id}")));
         }
-        if let ClaimRefusal::Held { agent, fence, .. } = &refusal
-            && earlier.contains(agent)
+        if let ClaimRefusal::Held { agent, invocation, fence, claimed_at, .. } = &refusal
+            && is_left(&subject.context.state, earlier, (agent, invocation, *claimed_at))?
             && !request.takes_over.contains(fence)
         {
             request.takes_over.push(*fence);
@@ -301,8 +337,42 @@ fn resource(pattern: &str, modules: &[String]) -> Resource {
 #[cfg(test)]
 mod tests {
     use bailiwick_memory::overlap;
+    use bailiwick_model::{AgentId, IssueName};
+    use bailiwick_resources::Moment;
+    use bailiwick_runner::supervisor::RunDirectory;
 
-    use super::resource;
+    use super::{EarlierRun, FILE, ForgeClaim, is_left, resource};
+    use crate::system;
+
+    #[test]
+    fn claim_of_another_run_of_the_same_name_is_not_taken_over() {
+        let state = tempfile::tempdir().unwrap();
+        let agent = AgentId::parse("mend-1").unwrap();
+        let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
+        let left = |earlier: &EarlierRun, agent: &str, invocation: &str, claimed_at: Moment| {
+            let earlier = std::slice::from_ref(earlier);
+            is_left(state.path(), earlier, (agent, invocation, claimed_at)).unwrap()
+        };
+        let here = EarlierRun::Here(agent.clone());
+        assert!(!left(&here, "mend-1", "mend-1-own", at(10)), "nothing is known of its claim");
+        let directory = RunDirectory::new(state.path(), "mend-1");
+        std::fs::create_dir_all(directory.path()).unwrap();
+        let claim = ForgeClaim {
+            issue: "team/app#7".parse::<IssueName>().unwrap(),
+            root: state.path().to_owned(),
+            invocation: "mend-1-own".to_owned(),
+            resources: Vec::new(),
+            fence: Some(1),
+        };
+        system::write_json(&directory.path().join(FILE), &claim).unwrap();
+        assert!(left(&here, "mend-1", "mend-1-own", at(10)));
+        assert!(!left(&here, "mend-1", "mend-1-of-another-machine", at(10)));
+        assert!(!left(&here, "mend-2", "mend-1-own", at(10)));
+        let elsewhere = EarlierRun::Elsewhere { agent, handed_at: at(20) };
+        assert!(left(&elsewhere, "mend-1", "mend-1-first", at(10)));
+        assert!(!left(&elsewhere, "mend-1", "mend-1-later", at(21)), "a live run of that name");
+        assert!(!left(&elsewhere, "mend-2", "mend-2-first", at(10)));
+    }
 
     #[test]
     fn pattern_that_matches_at_every_depth_excludes_everything() {

@@ -9,6 +9,7 @@ use bailiwick_model::{AgentId, IssueName};
 use bailiwick_policy::PathPolicy;
 
 use super::LockedRun;
+use crate::claiming::forge::EarlierRun;
 use crate::context::Context;
 use crate::delegating::merging;
 use crate::failure::Failure;
@@ -105,13 +106,13 @@ pub(super) fn take_over(
 
 /// The runs that leave their files to a run, and with them their claims on the issue: those whose workspace it has, and
 /// those of other machines that handed the issue on.
-pub(super) fn earlier_runs(running: &LockedRun, state: &State) -> Result<Vec<String>, Failure> {
+pub(super) fn earlier_runs(running: &LockedRun, state: &State) -> Result<Vec<EarlierRun>, Failure> {
     let own = reused_workspace::earlier_runs(&running.subject.context.state, &running.id)?;
-    let mut earlier: Vec<String> = own.iter().map(ToString::to_string).collect();
-    for run in state.handing_runs() {
-        let Ok(name) = AgentId::parse(run) else { continue };
-        if !is_of_this_machine(running, &name)? {
-            earlier.push(run.to_owned());
+    let mut earlier: Vec<EarlierRun> = own.into_iter().map(EarlierRun::Here).collect();
+    for (run, handed_at) in state.handing_runs() {
+        let Ok(agent) = AgentId::parse(run) else { continue };
+        if !is_of_this_machine(running, &agent)? {
+            earlier.push(EarlierRun::Elsewhere { agent, handed_at });
         }
     }
     Ok(earlier)
