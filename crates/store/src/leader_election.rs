@@ -131,6 +131,23 @@ impl Store {
         Ok(Election::Elected(LeaderLease(Lease::Row { pool, epoch: found.epoch + 1 })))
     }
 
+    /// Whether a server leads. Without one, nobody has extended the leases that ended while the database was away.
+    pub async fn has_leader(&self) -> Result<bool, StoreError> {
+        match self.database_kind() {
+            // Only the leader serves such a database.
+            DatabaseKind::Sqlite => Ok(true),
+            DatabaseKind::Postgres => {
+                let read = format!(
+                    "SELECT renewed_at + $1 >= {POSTGRES_NOW} FROM leader_lease WHERE id = 1"
+                );
+                let duration = i64::try_from(LEASE_DURATION.as_millis()).unwrap_or(i64::MAX);
+                let row = sqlx::query(sqlx::AssertSqlSafe(read)).bind(duration);
+                let row = row.fetch_one(&self.pool).await;
+                row.and_then(|row| row.try_get(0)).map_err(|error| self.error(&error))
+            }
+        }
+    }
+
     /// The same store for the controllers: its writes fail if the lease is lost.
     pub fn fenced_by(&self, lease: &LeaderLease) -> Self {
         match &lease.0 {

@@ -47,6 +47,22 @@ async fn released_lease_can_be_acquired_immediately() {
 }
 
 #[tokio::test]
+async fn database_has_a_leader_only_while_its_lease_is_valid() {
+    let database = TestDatabase::new();
+    let (first, second) = (database.open().await, database.open().await);
+    let has_leader = async || second.has_leader().await.unwrap();
+    assert!(!has_leader().await);
+    let lease = elected(&first).await.unwrap();
+    assert!(has_leader().await);
+    // The database was away for longer than the lease: nobody renewed it.
+    change_lease(&database, "renewed_at = renewed_at - 60000");
+    assert!(!has_leader().await);
+    drop(lease);
+    let _lease = elected(&second).await.unwrap();
+    assert!(has_leader().await);
+}
+
+#[tokio::test]
 async fn one_of_many_candidates_is_elected() {
     let database = TestDatabase::new();
     database.open().await;

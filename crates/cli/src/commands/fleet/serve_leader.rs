@@ -1,5 +1,6 @@
 //! Leader election of `bailiwick serve`: the leader runs the controllers, and the other servers try to take over.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bailiwick_client::TraceCollector;
@@ -107,10 +108,17 @@ impl Candidate {
 
     async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
         tracing::info!("this server is the leader");
+        tokio::pin!(shutdown);
         let store = Arc::new(self.store.fenced_by(lease));
-        // Without a database or a leader, no worker could renew its lease.
-        if let Err(error) = store.extend_worker_leases(self.worker_lease).await {
-            tracing::warn!(%error, "the leases of workers could not be extended");
+        // Without a database or a leader, no worker could renew its lease. Controllers would give its attempts up.
+        let extended = until_extended(|| store.extend_worker_leases(self.worker_lease));
+        let ended = tokio::select! {
+            () = extended => None,
+            () = lease.renew_until_lost() => Some(TermEnd::LeaseLost),
+            () = shutdown.as_mut() => Some(TermEnd::Shutdown),
+        };
+        if let Some(end) = ended {
+            return end;
         }
         let plane = Arc::new(plane_with(&self.context, store, self.worker_lease));
         self.monitor.set_role(ServerRole::Leader);
@@ -140,6 +148,14 @@ impl Candidate {
     }
 }
 
+/// Extends the leases of workers, and tries again until that succeeds.
+async fn until_extended<E: Display, F: Future<Output = Result<(), E>>>(extend: impl Fn() -> F) {
+    while let Err(error) = extend().await {
+        tracing::warn!(%error, "the leases of workers could not be extended");
+        tokio::time::sleep(RENEWAL_INTERVAL).await;
+    }
+}
+
 /// Waits for a shutdown, the loss of the lease, or the end of the controllers: a server must not continue without them.
 async fn term_end(
     controllers: &mut JoinHandle<()>,
@@ -158,9 +174,22 @@ async fn term_end(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::future::{pending, ready};
 
-    use super::{TermEnd, term_end};
+    use super::{TermEnd, term_end, until_extended};
+
+    #[tokio::test]
+    async fn controllers_wait_until_the_leases_are_extended() {
+        let failures = Cell::new(1);
+        until_extended(|| {
+            let left = failures.get();
+            failures.set(left - 1);
+            ready(if left > 0 { Err("the database is away") } else { Ok(()) })
+        })
+        .await;
+        assert_eq!(failures.get(), -1);
+    }
 
     #[tokio::test]
     async fn panicking_controller_ends_the_server_with_a_reason() {

@@ -91,6 +91,10 @@ impl WorkerService {
         worker: &WorkerRecord,
         follows: Option<&[String]>,
     ) -> Result<Option<Assignment>, WorkerError> {
+        // A new leader extends the leases first: workers could not renew them while the database was away.
+        if !self.store.has_leader().await.map_err(unavailable)? {
+            return Ok(None);
+        }
         // Whatever it says about its room. A lease that has expired may be one of which it does not know.
         let slots = worker.capabilities.slots.max(1);
         if worker.running >= slots {
