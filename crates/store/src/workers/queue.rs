@@ -23,6 +23,9 @@ use crate::sql::{escaped, unescaped};
 /// How often an attempt is claimed: again once, if its first worker disappears.
 pub const MAX_CLAIMS: u64 = 2;
 
+/// How many ended jobs with the same key are read: each can have a large outcome.
+const MAX_ENDED_CHECKS: i64 = 10;
+
 /// The place of the first name of an attempt that a worker follows, in a statement that claims.
 const FIRST_FOLLOWED: usize = 5;
 
@@ -413,18 +416,25 @@ impl Store {
         write.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// The jobs of checks of a pool that have ended, and that depend on the same tree and parameters.
+    /// The jobs of checks of a pool that have ended, and that depend on the same tree and parameters: the one with the
+    /// name `own` first, then the newest others. Jobs of workers that were removed do not count.
     pub async fn ended_checks(
         &self,
         pool: &str,
         key: &str,
+        own: &str,
     ) -> Result<Vec<WorkerAttempt>, StoreError> {
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE check_key = $1 AND pool = $2 AND state = 'finished' \
-             ORDER BY queued_at, agent",
+             AND EXISTS (SELECT 1 FROM workers WHERE workers.name = worker_attempts.worker) \
+             ORDER BY CASE WHEN agent = $3 THEN 0 ELSE 1 END, queued_at DESC, agent LIMIT $4",
             columns(self.database_kind())
         );
-        let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(key)).bind(escaped(pool));
+        let rows = sqlx::query(sqlx::AssertSqlSafe(find))
+            .bind(escaped(key))
+            .bind(escaped(pool))
+            .bind(escaped(own))
+            .bind(MAX_ENDED_CHECKS);
         let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
         rows.iter().map(|row| Ok(self.queue_row(row)?.attempt)).collect()
     }

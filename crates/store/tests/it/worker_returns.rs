@@ -167,6 +167,40 @@ fn events_above_the_total_of_an_attempt_are_not_stored() {
 }
 
 #[test]
+fn few_outcomes_are_read_own_first_and_none_of_removed_workers() {
+    with_store(async |store: Store| {
+        let lease = claimed(&store, "agent").await;
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        for worker in ["removed", "two"] {
+            joined(&store, worker, &[]).await;
+        }
+        let find = async |name: &str| {
+            let digest = format!("credential of {name}");
+            store.worker_with_credential(&digest, HOUR).await.unwrap().unwrap()
+        };
+        for number in 0..14 {
+            let (name, worker) = (format!("check-{number:02}"), ["two", "removed"][number % 2]);
+            queue_check(&store, &name, "agent", &["one"]).await;
+            let worker = find(worker).await;
+            let claim = store.claim_attempt(&worker, HOUR, Some(&[])).await.unwrap().unwrap();
+            assert_eq!(claim.lease.agent, name);
+            store.finish_attempt(&worker.name, &claim.lease, &finish()).await.unwrap().unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+        let ended = async |own: &str| -> Vec<String> {
+            let ended = store.ended_checks("inside", "the key", own).await.unwrap();
+            ended.into_iter().map(|ended| ended.agent).collect()
+        };
+        let all = ended("check-00").await;
+        assert_eq!((all.len(), all[0].as_str(), all[1].as_str()), (10, "check-00", "check-13"));
+        assert!(store.delete_worker("removed").await.unwrap());
+        let evens =
+            ["check-04", "check-12", "check-10", "check-08", "check-06", "check-02", "check-00"];
+        assert_eq!(ended("check-04").await, evens);
+    });
+}
+
+#[test]
 fn events_that_an_older_version_stored_of_a_check_are_deleted() {
     let database = TestDatabase::new();
     block_on(async {

@@ -568,16 +568,16 @@ fn check_is_not_claimed_by_the_attempts_worker_or_by_one_worker_twice() {
         let with_evidence = FinishReport { evidence: Some(evidence), ..finish() };
         let late = store.finish_attempt("one-more", &claimed.lease, &with_evidence).await.unwrap();
         assert!(late.is_err(), "its lease is lost");
-        assert!(store.ended_checks("inside", "the key").await.unwrap().is_empty());
+        assert!(store.ended_checks("inside", "the key", "agent.check").await.unwrap().is_empty());
         store.finish_attempt("three", &second, &with_evidence).await.unwrap().unwrap();
-        let ended_checks = store.ended_checks("inside", "the key").await.unwrap();
+        let ended_checks = store.ended_checks("inside", "the key", "agent.check").await.unwrap();
         assert_eq!(ended_checks.len(), 1);
         assert_eq!(
             (&ended_checks[0].finish, ended_checks[0].worker.as_str()),
             (&Some(with_evidence), "three")
         );
         for (pool, key) in [("outside", "the key"), ("inside", "another key")] {
-            assert!(store.ended_checks(pool, key).await.unwrap().is_empty());
+            assert!(store.ended_checks(pool, key, "agent.check").await.unwrap().is_empty());
         }
         store.settle_attempt("agent", QueuedState::Checked, "").await.unwrap();
         store.forget_attempt("agent").await.unwrap();

@@ -214,7 +214,7 @@ impl<'a> WorkerEvidence<'a> {
         let name = format!("{}.check-{}", self.attempt.agent, key.get(..16).unwrap_or(&key));
         let queued = self.queued(job, &key, &name)?;
         self.context.with_store(async |store| {
-            for ended in store.ended_checks(&self.attempt.pool, &key).await? {
+            for ended in store.ended_checks(&self.attempt.pool, &key, &name).await? {
                 if let Some(outcome) = self.usable(&ended, job, ended.agent == name) {
                     return Ok(Evidence::Outcome(outcome));
                 }
