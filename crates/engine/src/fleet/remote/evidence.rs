@@ -195,22 +195,8 @@ impl<'a> WorkerEvidence<'a> {
         }
     }
 
-    /// Everything that the outcome of a job depends on, besides the machine.
-    fn key(&self, job: &Job) -> String {
-        let parts = [
-            VERSION.to_owned(),
-            self.attempt.pool.clone(),
-            self.trees.before.to_string(),
-            self.trees.tree.to_string(),
-            format!("{job:?}"),
-            format!("{:?}", Preparation::of(&self.subject.bound.task)),
-        ];
-        let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
-        Sha256Hex::of(text).to_string()
-    }
-
     fn look_up(&self, job: &Job) -> Result<Evidence, Failure> {
-        let key = self.key(job);
+        let key = key(self.attempt, &self.trees, job, &Preparation::of(&self.subject.bound.task));
         let name = format!("{}.check-{}", self.attempt.agent, key.get(..16).unwrap_or(&key));
         let queued = self.queued(job, &key, &name)?;
         self.context.with_store(async |store| {
@@ -288,6 +274,21 @@ impl<'a> WorkerEvidence<'a> {
             launch: serde_json::to_vec(&check).map_err(unwritable)?,
         })
     }
+}
+
+/// Everything that the outcome of a job depends on. Of the machine, these are the labels that it must have.
+fn key(attempt: &WorkerAttempt, trees: &JobTree, job: &Job, preparation: &Preparation) -> String {
+    let parts = [
+        VERSION.to_owned(),
+        attempt.pool.clone(),
+        format!("{:?}", labels_of(attempt)),
+        trees.before.to_string(),
+        trees.tree.to_string(),
+        format!("{job:?}"),
+        format!("{preparation:?}"),
+    ];
+    let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+    Sha256Hex::of(text).to_string()
 }
 
 /// Whether an outcome is one of the work. A worker without what a job needs, such as a toolchain or room, says nothing
@@ -434,6 +435,28 @@ mod tests {
         assert!(answer.cancel, "the worker must cancel the job");
         let running = store.queued_attempt("running").await.unwrap().unwrap();
         assert!(!is_awaited(&store, &running, HOUR, short).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn outcome_is_reused_only_for_the_same_labels() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::file(directory.path().join("bailiwick.db"));
+        let store = Store::open(location).await.unwrap();
+        let one = join_worker(&store, "one").await;
+        queue_finished(&store, &one).await;
+        let attempt = store.queued_attempt("mend-1").await.unwrap().unwrap();
+        let key_with = |name: &str, value: &str| {
+            let labels = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+            let attempt = WorkerAttempt { labels, ..attempt.clone() };
+            let trees = JobTree { before: TreeId::new("1"), tree: TreeId::new("2") };
+            let preparation = Preparation::default();
+            key(&attempt, &trees, &Job::Command { line: "make".to_owned() }, &preparation)
+        };
+        assert_eq!(key_with("zone", "a"), key_with("zone", "a"), "the control");
+        assert_ne!(key_with("zone", "a"), key_with("zone", "b"));
+        // A job needs no agent program.
+        let program = format!("{}program", crate::fleet::remote::OWN_LABELS);
+        assert_eq!(key_with(&program, "codex"), key_with(&program, "claude"));
     }
 
     #[test]
