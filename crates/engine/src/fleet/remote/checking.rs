@@ -255,7 +255,9 @@ fn check(
     subject.recover()?;
     let open_setup = RunOptions::default().open_setup();
     let checks = CheckOptions { open_setup, ..CheckOptions::default() };
-    if !evidence::is_permitted(attempt, &subject) {
+    if !evidence::is_permitted(attempt, &subject)
+        || !evidence::pool_permits(&context, &attempt.pool)?
+    {
         let verification = subject.verify(RunMode::Both, checks, &[], &mut |_| {})?;
         return finish_check(&context, attempt, &subject, &verification, lock);
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bailiwick_fleet::ports::FleetStore;
 use bailiwick_fleet::workers::{
     CheckEvidence, MAX_EVIDENCE_BYTES, QueuedCheck, QueuedState, RemoteCheck, WorkClaim,
     WorkerAttempt, WorkerRecord, WorkerState, satisfies,
@@ -14,7 +15,7 @@ use bailiwick_fleet::workers::{
 use bailiwick_lifecycle::ports::Preparation;
 use bailiwick_lifecycle::verification::{Evidence, JobEvidence, JobTree};
 use bailiwick_model::{Sha256Hex, TreeId};
-use bailiwick_resources::ChecksOn;
+use bailiwick_resources::{ChecksOn, DEFAULT_NAMESPACE, Kind, RunnerPool, TrustTier};
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_store::{CancelOutcome, MAX_CLAIMS, Store};
 use bailiwick_verify::{Job, JobOutcome};
@@ -79,6 +80,18 @@ pub(super) fn is_permitted(attempt: &WorkerAttempt, subject: &AgentWork) -> bool
         && subject.base_trust() == BaseTrust::Trusted
         && Preparation::of(&subject.bound.task).copy.is_empty()
         && subject.installed().is_empty()
+}
+
+/// Whether a pool lets workers run commands and tests now. An attempt that was queued before may say something else.
+pub(super) fn pool_permits(context: &Context, pool: &str) -> Result<bool, Failure> {
+    context.with_store(async |store| {
+        let found = FleetStore::get(store, Kind::RunnerPool, DEFAULT_NAMESPACE, pool).await;
+        let found = found.map_err(|error| Failure::general(error.to_string()))?;
+        let pool = found.and_then(|object| object.typed::<RunnerPool>().ok());
+        Ok(pool.is_some_and(|pool| {
+            pool.spec.checks_on == ChecksOn::Workers && pool.spec.trust_tier == TrustTier::Trusted
+        }))
+    })
 }
 
 /// The jobs of an attempt that workers have yet to run; those that none can run are given up.

@@ -1,14 +1,17 @@
 //! The work of a worker, received and checked by a real store and real git.
 
-use bailiwick_fleet::ports::{Engine as _, LaunchedState};
+use bailiwick_fleet::ports::{Engine as _, FleetStore, LaunchedState, Write};
 use bailiwick_fleet::workers::{
     AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkClaim, WorkerCapabilities,
 };
 use bailiwick_model::Source;
-use bailiwick_resources::ChecksOn;
+use bailiwick_resources::{
+    API_VERSION, AnyObject, ChecksOn, DEFAULT_NAMESPACE, Kind, Metadata, Moment,
+};
 use bailiwick_source_control::git::{BundleError, Git, GitError, Input, create_bundle};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
+use serde_json::json;
 
 use super::*;
 use crate::database::Database;
@@ -346,6 +349,47 @@ fn work_with_too_many_nested_directories_counts_as_the_reason() {
     let deep = receive(5_000);
     assert!(matches!(deep, Err(CheckError::Undecided(_))), "{deep:?}");
     receive(20).unwrap();
+}
+
+#[test]
+fn workers_run_checks_only_while_their_pool_says_so() {
+    let scene = scene();
+    let permits = || evidence::pool_permits(&scene.context, "inside").unwrap();
+    assert!(!permits(), "there is no such pool");
+    for (checks_on, trust_tier, is_permitted) in [
+        ("workers", "trusted", true),
+        ("server", "trusted", false),
+        ("workers", "untrusted", false),
+        ("workers", "trusted", true),
+    ] {
+        let mut pool = AnyObject {
+            api_version: API_VERSION.to_owned(),
+            kind: Kind::RunnerPool,
+            metadata: Metadata::named("inside"),
+            spec: json!({
+                "capacity": 1,
+                "trustTier": trust_tier,
+                "serviceAccountRef": "runner",
+                "runsOn": "workers",
+                "checksOn": checks_on,
+            }),
+            status: serde_json::Value::Null,
+        };
+        let written = scene.context.with_store(async |store| {
+            let found = FleetStore::get(store, Kind::RunnerPool, DEFAULT_NAMESPACE, "inside").await;
+            let write = match found.unwrap() {
+                None => Write::Create(pool),
+                Some(found) => {
+                    pool.metadata = found.metadata;
+                    Write::Replace(pool)
+                }
+            };
+            FleetStore::commit(store, vec![write], Moment::default()).await.unwrap();
+            Ok(())
+        });
+        written.unwrap();
+        assert_eq!(permits(), is_permitted, "{checks_on} {trust_tier}");
+    }
 }
 
 #[test]
