@@ -35,6 +35,8 @@ impl Store {
         batch_rows: usize,
         mut committed: impl FnMut(&TableRows),
     ) -> Result<Vec<TableRows>, StoreError> {
+        let (own_key, its_key) = (self.location.companion(".key"), to.location.companion(".key"));
+        key_file::require_no_other(&own_key, &its_key).map_err(|error| to.uncopied_key(&error))?;
         let (marked, progress) = to.mark_unfinished(&self.location).await?;
         // What is written meanwhile would be missing.
         let mut reading = self.begin_copy().await?;
@@ -93,6 +95,10 @@ impl Store {
         Ok(())
     }
 
+    fn uncopied_key(&self, error: &std::io::Error) -> StoreError {
+        self.failure(format!("the key of the secrets cannot be copied: {error}"))
+    }
+
     fn changed(&self, table: &str) -> StoreError {
         self.failure(format!(
             "rows of `{table}` that were copied have changed since; copy it into an empty database"
@@ -115,9 +121,8 @@ impl Store {
                 )));
             }
         }
-        key_file::copy(&from.companion(".key"), &self.location.companion(".key")).map_err(
-            |error| self.failure(format!("the key of the secrets cannot be copied: {error}")),
-        )?;
+        key_file::copy(&from.companion(".key"), &self.location.companion(".key"))
+            .map_err(|error| self.uncopied_key(&error))?;
         self.drop_progress(&mut writing).await?;
         writing.commit().await.map_err(|error| self.error(&error))
     }

@@ -150,6 +150,21 @@ async fn file_is_copied_into_a_server_and_back() {
     three.set_secret("default", "new", values, Moment::from_millis(9)).await.unwrap();
 }
 
+#[tokio::test]
+async fn copy_to_a_database_with_another_key_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str| Location::file(place.path().join(name));
+    let source = fill(file("one.db")).await;
+    let key = place.path().join("two.db.key");
+    std::fs::write(&key, "another").unwrap();
+    let target = Store::open_for_copy(file("two.db")).await.unwrap();
+    let refused = source.copy_to(&target).await.unwrap_err().to_string();
+    assert!(refused.contains("is another key"), "{refused}");
+    assert!(Store::open(file("two.db")).await.is_ok(), "nothing was begun");
+    std::fs::remove_file(&key).unwrap();
+    source.copy_to(&target).await.unwrap();
+}
+
 /// Reading, writing and comparing a large table takes longer than a write transaction may be idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn copy_continues_although_one_database_waits_long_for_the_other() {
