@@ -29,5 +29,5 @@ pub use http::Http;
 pub use local::Local;
 pub use server_address::{AddressError, PlainHttp, ServerAddress};
 pub use sign_in::sign_in;
-pub use trace_collector::{CollectorError, TraceCollector};
+pub use trace_collector::{CollectorError, TraceCollector, TraceError};
 pub use workers::HttpWorkerApi;

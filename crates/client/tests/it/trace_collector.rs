@@ -1,6 +1,6 @@
 //! Trace collector: permanent errors, and errors after which a client can send again.
 
-use bailiwick_client::{ClientError, CollectorError, PlainHttp, ServerAddress, TraceCollector};
+use bailiwick_client::{CollectorError, PlainHttp, ServerAddress, TraceCollector, TraceError};
 use serde_json::json;
 
 use crate::errors::{canned_server, response};
@@ -13,7 +13,10 @@ fn address(text: &str) -> ServerAddress {
 async fn only_permanent_errors_of_a_collector_are_refusals() {
     for (status, is_permanent) in [
         ("400 Bad Request", true),
-        ("401 Unauthorized", true),
+        ("401 Unauthorized", false),
+        ("403 Forbidden", false),
+        ("404 Not Found", false),
+        ("422 Unprocessable Content", true),
         ("413 Content Too Large", true),
         ("408 Request Timeout", false),
         ("429 Too Many Requests", false),
@@ -22,7 +25,7 @@ async fn only_permanent_errors_of_a_collector_are_refusals() {
         let (server, _received) = canned_server(response(status, "", ""));
         let collector = TraceCollector::new(address(&format!("http://{server}")), "key=1").unwrap();
         let error = collector.send(&json!({})).await.unwrap_err();
-        assert_eq!(matches!(error, ClientError::Refused { .. }), is_permanent, "{status}: {error}");
+        assert_eq!(matches!(error, TraceError::Refused { .. }), is_permanent, "{status}: {error}");
         assert!(error.to_string().contains(status.split(' ').next().unwrap()), "{error}");
     }
     let (server, received) = canned_server(response("200 OK", "", "{}"));
@@ -43,5 +46,29 @@ fn headers_are_not_sent_unencrypted_to_another_machine() {
         ("https://collector.example", "key=1"),
     ] {
         collector(text, headers).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_headers_are_decoded_and_unreadable_ones_refused() {
+    let (server, received) = canned_server(response("200 OK", "", "{}"));
+    let address = address(&format!("http://{server}"));
+    let headers = "authorization=Basic%20YTpi%3D, tenant = a%2Cb ,";
+    let collector = TraceCollector::new(address.clone(), headers).unwrap();
+    collector.send(&json!({})).await.unwrap();
+    let request = received.recv().unwrap();
+    assert!(request.contains("authorization: Basic YTpi="), "{request}");
+    assert!(request.contains("tenant: a,b"), "{request}");
+    for (headers, wrong) in [
+        ("key", 1),
+        ("one=1,secret", 2),
+        ("one=1,a b=2", 2),
+        ("key=%2", 1),
+        ("key=%zz", 1),
+        ("key=a%0Ab", 1),
+    ] {
+        let refused = TraceCollector::new(address.clone(), headers).map(drop).unwrap_err();
+        assert_eq!(refused, CollectorError::UnreadableHeader { number: wrong }, "{headers}");
+        assert!(!refused.to_string().contains("secret"));
     }
 }

@@ -190,7 +190,7 @@ fn trace_collector(option: Option<ServerAddress>) -> Result<Option<TraceCollecto
     };
     let found = TraceCollector::new(address, &variable(HEADERS_VARIABLE));
     found.map(Some).map_err(|error| match error {
-        CollectorError::Unencrypted { .. } => {
+        CollectorError::Unencrypted { .. } | CollectorError::UnreadableHeader { .. } => {
             Failure::usage(format!("{HEADERS_VARIABLE}: {error}"))
         }
         CollectorError::Client(error) => Failure::general(error.to_string()),

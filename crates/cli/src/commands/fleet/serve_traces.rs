@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_client::{ClientError, TraceCollector};
+use bailiwick_client::{TraceCollector, TraceError};
 use bailiwick_engine::fleet::LocalPlane;
 use bailiwick_fleet::ports::{
     Change, ChangeKind, Fleet as _, FleetError, FleetStore, Selection, Target,
@@ -28,6 +28,10 @@ const MAX_SENT: usize = 100;
 const MAX_EVENTS: usize = 5_000;
 /// How many traces wait for a collector that is away. The oldest ones are dropped first.
 const MAX_WAITING: usize = 1_000;
+/// How often the trace of a run may fail while others can be sent. Then it is dropped.
+const MAX_FAILURES: u32 = 5;
+/// How many failures in succession end a pass.
+const MAX_FAILURES_IN_SUCCESSION: usize = 3;
 /// How many runs are remembered so that they are not sent twice. If they are, their trace is the same.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -41,7 +45,15 @@ struct Progress {
     /// When each noted run had ended, by its uid: it can be retried, and ends again.
     noted: BTreeMap<String, Moment>,
     /// Those that ended and are not sent.
-    waiting: VecDeque<Object<AgentDispatchRun>>,
+    waiting: VecDeque<WaitingRun>,
+}
+
+/// A run that has ended, and whose trace is not sent.
+#[derive(Debug)]
+struct WaitingRun {
+    run: Object<AgentDispatchRun>,
+    /// How often its trace failed while others could be sent.
+    failures: u32,
 }
 
 impl Progress {
@@ -65,7 +77,7 @@ impl Progress {
         let Some(ended) = ended.filter(|ended| *ended >= self.begun) else { return };
         // A run that has ended changes, too.
         if self.noted.insert(run.metadata.uid.clone(), ended) != Some(ended) {
-            self.waiting.push_back(run);
+            self.waiting.push_back(WaitingRun { run, failures: 0 });
         }
     }
 
@@ -80,6 +92,20 @@ impl Progress {
         let excess = self.waiting.len().saturating_sub(MAX_WAITING);
         self.waiting.drain(..excess);
         excess
+    }
+
+    /// Puts runs whose traces failed behind the others. A run counts as the reason only if others could be sent; returns
+    /// the names of those that are dropped because it was the reason too often.
+    fn put_back(&mut self, failed: Vec<WaitingRun>, others_sent: bool) -> Vec<String> {
+        let mut dropped = Vec::new();
+        for mut waiting in failed {
+            waiting.failures += u32::from(others_sent);
+            match waiting.failures < MAX_FAILURES {
+                true => self.waiting.push_back(waiting),
+                false => dropped.push(waiting.run.metadata.name),
+            }
+        }
+        dropped
     }
 }
 
@@ -145,36 +171,78 @@ async fn look(plane: &LocalPlane, progress: &mut Progress) -> Result<(), FleetEr
     Ok(())
 }
 
-/// Sends what waits, up to a limit; whether the collector answered. What it refuses is dropped, because it would refuse
-/// it again.
+/// What came of a trace.
+enum Sent {
+    Yes,
+    /// The collector would refuse it again.
+    Refused,
+    /// It is tried again. The run can be the reason.
+    Failed,
+    /// The collector does not answer.
+    Unreachable,
+}
+
+/// Sends what waits, up to a limit; whether the collector accepts traces. One that fails does not hold back others.
 async fn send_waiting(
     plane: &LocalPlane,
     collector: &TraceCollector,
     progress: &mut Progress,
 ) -> bool {
+    let (mut failed, mut sent, mut in_succession) = (Vec::new(), 0_usize, 0);
+    let mut is_reachable = true;
     for _ in 0..MAX_SENT {
-        let Some(run) = progress.waiting.front().cloned() else { return true };
-        let name = run.metadata.name.clone();
-        let trace = match ended_run(plane, run).await {
-            Ok(ended) => ended.export_request(env!("CARGO_PKG_VERSION")),
-            Err(error) => {
-                tracing::warn!(run = name, %error, "a run cannot be read for its trace");
-                return true;
+        let Some(waiting) = progress.waiting.pop_front() else { break };
+        match send_trace(plane, collector, waiting.run.clone()).await {
+            Sent::Yes => (sent, in_succession) = (sent + 1, 0),
+            Sent::Refused => in_succession = 0,
+            Sent::Failed => {
+                failed.push(waiting);
+                in_succession += 1;
             }
-        };
-        match collector.send(&trace).await {
-            Ok(()) => {}
-            Err(error @ ClientError::Refused { .. }) => {
-                tracing::warn!(run = name, %error, "a trace is dropped");
-            }
-            Err(error) => {
-                tracing::warn!(run = name, %error, "a trace was not sent; it is tried again");
-                return false;
+            Sent::Unreachable => {
+                progress.waiting.push_front(waiting);
+                is_reachable = false;
             }
         }
-        progress.waiting.pop_front();
+        if !is_reachable || in_succession >= MAX_FAILURES_IN_SUCCESSION {
+            break;
+        }
     }
-    true
+    let has_failed = !failed.is_empty();
+    for run in progress.put_back(failed, sent > 0) {
+        tracing::warn!(run, "a trace is dropped: it failed {MAX_FAILURES} times");
+    }
+    is_reachable && (sent > 0 || !has_failed)
+}
+
+async fn send_trace(
+    plane: &LocalPlane,
+    collector: &TraceCollector,
+    run: Object<AgentDispatchRun>,
+) -> Sent {
+    let name = run.metadata.name.clone();
+    let trace = match ended_run(plane, run).await {
+        Ok(ended) => ended.export_request(env!("CARGO_PKG_VERSION")),
+        Err(error) => {
+            tracing::warn!(run = name, %error, "a run cannot be read for its trace");
+            return Sent::Failed;
+        }
+    };
+    match collector.send(&trace).await {
+        Ok(()) => Sent::Yes,
+        Err(error @ TraceError::Refused { .. }) => {
+            tracing::warn!(run = name, %error, "a trace is dropped");
+            Sent::Refused
+        }
+        Err(error @ TraceError::Failed { .. }) => {
+            tracing::warn!(run = name, %error, "a trace was not sent; it is tried again");
+            Sent::Failed
+        }
+        Err(error @ TraceError::Unreachable(_)) => {
+            tracing::warn!(run = name, %error, "a trace was not sent; it is tried again");
+            Sent::Unreachable
+        }
+    }
 }
 
 /// What is recorded of a run.
@@ -243,7 +311,7 @@ mod tests {
     }
 
     fn waiting(progress: &Progress) -> Vec<&str> {
-        progress.waiting.iter().map(|run| run.metadata.name.as_str()).collect()
+        progress.waiting.iter().map(|waiting| waiting.run.metadata.name.as_str()).collect()
     }
 
     #[test]
@@ -272,6 +340,27 @@ mod tests {
         let deleted = change(5, "one", "succeeded", Some(START + 1));
         progress.see(&Change { kind: ChangeKind::Deleted, ..deleted });
         assert!(progress.noted.is_empty());
+    }
+
+    #[test]
+    fn trace_that_fails_waits_behind_the_others_and_is_dropped_in_the_end() {
+        let mut progress = Progress::new(Moment::from_millis(START), 0);
+        for uid in ["one", "two"] {
+            progress.see(&change(1, uid, "failed", Some(START)));
+        }
+        // While the collector accepts nothing, no run is the reason.
+        for _ in 0..MAX_FAILURES {
+            let first = progress.waiting.pop_front().unwrap();
+            assert!(progress.put_back(vec![first], false).is_empty());
+        }
+        assert_eq!(waiting(&progress), ["two", "one"]);
+        for _ in 1..MAX_FAILURES {
+            let failing = progress.waiting.pop_back().unwrap();
+            assert!(progress.put_back(vec![failing], true).is_empty());
+        }
+        let failing = progress.waiting.pop_back().unwrap();
+        assert_eq!(progress.put_back(vec![failing], true), ["one"]);
+        assert_eq!(waiting(&progress), ["two"]);
     }
 
     #[test]
