@@ -5,6 +5,7 @@
 //! tools: nothing that could be a secret.
 
 use bailiwick_model::Sha256Hex;
+use bailiwick_model::secret::has_key_or_token;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, Moment, Object, RunPhase, WebhookDelivery,
 };
@@ -15,6 +16,11 @@ use crate::ports::RunEvent;
 /// The kinds of events that begin and end a tool call.
 const CALL: &str = "tool-call";
 const RESULT: &str = "tool-result";
+
+/// The longest name of a tool.
+const MAX_TOOL_LENGTH: usize = 100;
+/// What stands for a tool whose name is none.
+const OTHER_TOOL: &str = "other";
 
 /// What is recorded of an ended run.
 #[derive(Debug, Clone)]
@@ -156,7 +162,8 @@ impl EndedRun {
                 Some(Value::Bool(false)) => SpanOutcome::Error,
                 Some(_) | None => SpanOutcome::Unknown,
             };
-            let tool = call.body.get("tool").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let tool = call.body.get("tool").and_then(Value::as_str).unwrap_or_default();
+            let tool = tool_name(tool).to_owned();
             spans.push(TraceSpan {
                 id: span_id("tool-call", &format!("{}\n{}", attempt.metadata.uid, call.cursor)),
                 parent: Some(id.clone()),
@@ -182,6 +189,15 @@ impl EndedRun {
             "scopeSpans": [{ "scope": { "name": "bailiwick" }, "spans": spans }],
         }] })
     }
+}
+
+/// The name of a tool. An agent can write anything in its place.
+fn tool_name(text: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+    let is_name = (1..=MAX_TOOL_LENGTH).contains(&text.len())
+        && text.bytes().all(is_plain)
+        && !has_key_or_token(text);
+    if is_name { text } else { OTHER_TOOL }
 }
 
 fn attribute(key: &str, value: &str) -> Value {
@@ -212,5 +228,21 @@ impl TraceSpan {
                 SpanOutcome::Error => 2,
             } },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tool_name;
+
+    #[test]
+    fn text_of_an_agent_is_not_the_name_of_a_tool() {
+        for name in ["Bash", "mcp__app__read-file", "web.search:2", &"t".repeat(100)] {
+            assert_eq!(tool_name(name), name);
+        }
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        for text in ["", "cat /etc/passwd", "a\nb", "pässword", &"t".repeat(101), &token] {
+            assert_eq!(tool_name(text), "other", "{text}");
+        }
     }
 }
