@@ -21,6 +21,7 @@ mod names;
 mod open;
 mod run_pages;
 mod runs;
+mod schema;
 mod sql;
 mod workers;
 

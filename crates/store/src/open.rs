@@ -1,4 +1,4 @@
-//! Opens the database and migrates its schema.
+//! Opens the database.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -9,26 +9,19 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::ports::StoreError;
 use sqlx::any::{AnyPoolOptions, AnyRow};
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{AnyConnection, Connection as _, Row, SqlSafeStr};
+use sqlx::{AnyConnection, Connection as _, Row};
 
 use crate::connections::{ConnectionPool, LEASE_LOST, WriteConnection};
 use crate::database_file::DatabaseFile;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Rebuild};
 use crate::location::Location;
 use crate::sql::{BoxFuture, DatabaseKind, database_message};
-
-/// The newest schema version that this program knows.
-pub(crate) const SCHEMA_VERSION: i64 = 13;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a caller waits for a connection to a server that does not answer.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Keeps other programs from writing and migrating until the transaction ends, however long that takes.
-const LOCK_SERVER: &str = "BEGIN; SELECT pg_advisory_xact_lock(7090124316558219001)";
 
 /// How many pages the write-ahead log has before a checkpoint. Most writes change the same pages, so fewer
 /// checkpoints write less.
@@ -103,24 +96,25 @@ impl Store {
                 let store = Self::connect(location)?;
                 reached.map_err(|error| store.error(&error))?;
                 store.check_purpose(purpose).await?;
-                if store.schema_version().await? != SCHEMA_VERSION {
-                    store.check_direct()?;
-                    let lock = WriteConnection::begin_without_limit(&store.pool, LOCK_SERVER).await;
-                    let lock = lock.map_err(|error| store.error(&error))?;
-                    store.migrate().await?;
-                    lock.rollback().await;
-                }
+                store.migrate_server().await?;
                 store
             }
         };
         // A copy has the index of its source.
         if purpose == Purpose::Use {
-            let indexed = store.fleet.check_index().await;
-            indexed.map_err(|error| {
-                store.failure(format!("its index could not be updated: {error}"))
-            })?;
+            store.check_index(Rebuild::OtherFields).await?;
         }
         Ok(store)
+    }
+
+    /// Makes the index complete again if an older program has written to the database since this version did.
+    pub async fn complete_index(&self) -> Result<(), StoreError> {
+        self.check_index(Rebuild::OlderTerms).await
+    }
+
+    async fn check_index(&self, rebuild: Rebuild) -> Result<(), StoreError> {
+        let checked = self.fleet.check_index(rebuild).await;
+        checked.map_err(|error| self.failure(format!("its index could not be updated: {error}")))
     }
 
     async fn check_purpose(&self, purpose: Purpose) -> Result<(), StoreError> {
@@ -159,7 +153,7 @@ impl Store {
         store.check_purpose(purpose).await?;
         // Under the lock: sqlx's migrator is not safe against other processes on a new file, and the switch to WAL mode
         // does not wait for a lock.
-        store.migrate().await?;
+        store.migrate_file().await?;
         drop(lock);
         Ok(store)
     }
@@ -176,81 +170,6 @@ impl Store {
         let database_kind = DatabaseKind::Postgres;
         let fleet = Fleet::new(location.clone(), database_kind, None, pool.clone(), writer);
         Ok(Self { location, database_kind, pool, fleet, fence: None })
-    }
-
-    /// Brings the schema up to date. The caller holds a lock against other programs that do the same.
-    async fn migrate(&self) -> Result<(), StoreError> {
-        let found = self.schema_version().await?;
-        if found > SCHEMA_VERSION {
-            let database = self.location.to_string();
-            return Err(StoreError::TooNew { database, found, known: SCHEMA_VERSION });
-        }
-        if found == SCHEMA_VERSION {
-            return Ok(());
-        }
-        if found == 0 && self.query_number(self.database_kind.foreign_tables()).await? > 0 {
-            return Err(self.failure(
-                "it is the ledger of another program; choose another one with --db or KEI_LEDGER_DB"
-                    .to_owned(),
-            ));
-        }
-        if let DatabaseKind::Sqlite = self.database_kind {
-            sqlx::raw_sql("PRAGMA journal_mode = WAL")
-                .execute(self.pool.as_direct())
-                .await
-                .map_err(|error| self.error(&error))?;
-        }
-        let migration = |version: i64, name: &'static str, text: &'static str| {
-            let kind = MigrationType::Simple;
-            let text = sqlx::AssertSqlSafe(self.database_kind.migration(text)).into_sql_str();
-            Migration::new(version, name.into(), kind, text, false)
-        };
-        let all = vec![
-            migration(1, "runs", include_str!("../migrations/0001_runs.sql")),
-            migration(2, "attempts", include_str!("../migrations/0002_attempts.sql")),
-            migration(3, "claims", include_str!("../migrations/0003_claims.sql")),
-            migration(4, "delegates", include_str!("../migrations/0004_delegates.sql")),
-            migration(5, "fleet", include_str!("../migrations/0005_fleet.sql")),
-            migration(6, "names", include_str!("../migrations/0006_names.sql")),
-            migration(7, "exhausted", include_str!("../migrations/0007_exhausted.sql")),
-            migration(8, "people", include_str!("../migrations/0008_people.sql")),
-            migration(9, "saved_filters", include_str!("../migrations/0009_saved_filters.sql")),
-            migration(10, "leader_lease", include_str!("../migrations/0010_leader_lease.sql")),
-            migration(11, "workers", include_str!("../migrations/0011_workers.sql")),
-            migration(12, "checks", include_str!("../migrations/0012_checks.sql")),
-            migration(13, "attempt jobs", include_str!("../migrations/0013_attempt_jobs.sql")),
-        ];
-        Migrator::with_migrations(all)
-            .run(self.pool.as_direct())
-            .await
-            .map_err(|error| self.failure(format!("the schema could not be migrated: {error}")))
-    }
-
-    /// Migrations are run over a direct connection: a half-done one must end with its connection.
-    fn check_direct(&self) -> Result<(), StoreError> {
-        match self.pool.is_behind_pooler() {
-            true => Err(self.failure(
-                "its schema cannot be changed through a transaction pooler; run `bailiwick db migrate` with the \
-                 address of the server itself, without `pooler=transaction`"
-                    .to_owned(),
-            )),
-            false => Ok(()),
-        }
-    }
-
-    /// The version of its schema.
-    pub async fn schema(&self) -> Result<i64, StoreError> {
-        self.schema_version().await
-    }
-
-    async fn schema_version(&self) -> Result<i64, StoreError> {
-        if self.query_number(self.database_kind.migrations_table()).await? == 0 {
-            return Ok(0);
-        }
-        self.query_number(
-            "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success = TRUE",
-        )
-        .await
     }
 
     pub(crate) async fn query_number(&self, query: &'static str) -> Result<i64, StoreError> {

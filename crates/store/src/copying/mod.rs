@@ -35,6 +35,8 @@ impl Store {
         batch_rows: usize,
         mut committed: impl FnMut(&TableRows),
     ) -> Result<Vec<TableRows>, StoreError> {
+        self.require_known_schema().await?;
+        to.require_known_schema().await?;
         let (own_key, its_key) = (self.location.companion(".key"), to.location.companion(".key"));
         key_file::require_no_other(&own_key, &its_key).map_err(|error| to.uncopied_key(&error))?;
         let (marked, progress) = to.mark_unfinished(&self.location).await?;

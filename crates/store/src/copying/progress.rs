@@ -8,7 +8,8 @@ use sqlx::any::AnyRow;
 use super::rows::Content;
 use crate::connections::{Connection, WriteConnection};
 use crate::location::Location;
-use crate::open::{SCHEMA_VERSION, Store};
+use crate::open::Store;
+use crate::schema::SCHEMA_VERSION;
 use crate::sql::DatabaseKind;
 
 const CREATE: &str = "CREATE TABLE unfinished_copy (table_name TEXT NOT NULL PRIMARY KEY, \

@@ -37,6 +37,7 @@ use crate::location::Location;
 use crate::sql::{BoxFuture, DatabaseKind, database_message};
 
 use intake::Intake;
+pub(crate) use reindex::Rebuild;
 pub(crate) use sealed::Sealed;
 
 /// The state of the resource store, shared with the tasks that write for many callers.

@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering;
 use bailiwick_fleet::ports::{ChangeKind, FleetError, Requirement, Write, named_digests};
 use bailiwick_resources::{AnyObject, Kind, Moment};
 use serde::Serialize;
+use sqlx::any::AnyRow;
 use sqlx::{Any, Executor, Row as _};
 use tokio::sync::MutexGuard;
 use uuid::Uuid;
 
 use super::Fleet;
+use super::reindex::INDEX_VERSION;
 use super::row::{COLUMNS, StoredObject, select_one};
 use super::statements::{batches, signed};
 use super::statuses::StatusBatch;
@@ -23,6 +25,8 @@ pub(super) struct WriteTransaction<'a> {
     version: u64,
     /// Digests that an object no longer names; their bytes are deleted if no other object names them.
     dereferenced: BTreeSet<String>,
+    /// Whether the index is of a newer program, which has to know of terms that this one writes.
+    pub(super) marks_older_terms: bool,
     // The last field: the lock is released after the transaction.
     _lock: MutexGuard<'a, ()>,
 }
@@ -47,12 +51,13 @@ impl Fleet {
             transaction.rollback().await;
             return Err(self.unavailable(LEASE_LOST));
         }
-        let version = self.version(&mut *transaction).await?;
+        let (version, marks_older_terms) = self.beginning(&mut *transaction).await?;
         Ok(WriteTransaction {
             fleet: self,
             transaction,
             version,
             dereferenced: BTreeSet::new(),
+            marks_older_terms,
             _lock: lock,
         })
     }
@@ -68,6 +73,20 @@ impl Fleet {
         Ok(version.unsigned_abs())
     }
 
+    /// The version before a write, and whether the write has to be marked in the index.
+    async fn beginning(
+        &self,
+        connection: impl Executor<'_, Database = Any>,
+    ) -> Result<(u64, bool), FleetError> {
+        let newest = "SELECT (SELECT COALESCE(MAX(version), 0) FROM resource_changes), \
+                      (SELECT COUNT(*) FROM resource_index WHERE version > $1 AND has_older_terms = 0)";
+        let row = sqlx::query(newest).bind(INDEX_VERSION).fetch_one(connection).await;
+        let read = |row: AnyRow| Ok((row.try_get::<i64, _>(0)?, row.try_get::<i64, _>(1)?));
+        let (version, newer_indexes) =
+            row.and_then(read).map_err(|error: sqlx::Error| self.database_error(&error))?;
+        Ok((version.unsigned_abs(), newer_indexes > 0))
+    }
+
     pub(super) fn json(&self, value: &impl Serialize) -> Result<String, FleetError> {
         serde_json::to_string(value)
             .map_err(|error| self.unavailable(format!("cannot serialize to JSON: {error}")))
@@ -77,7 +96,8 @@ impl Fleet {
 impl WriteTransaction<'_> {
     /// Makes all writes durable and visible; returns the new version of the store.
     pub(crate) async fn commit(self) -> Result<u64, FleetError> {
-        let Self { fleet, transaction, version, dereferenced: _, _lock } = self;
+        let Self { fleet, transaction, version, dereferenced: _, marks_older_terms: _, _lock } =
+            self;
         transaction.commit().await.map_err(|error| fleet.write_failed(&error))?;
         // A write to a file that is not in its place any more is not acknowledged.
         fleet.check_file()?;
@@ -338,6 +358,9 @@ impl WriteTransaction<'_> {
     }
 
     pub(super) async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
+        if !found.is_empty() {
+            self.mark_older_terms().await?;
+        }
         for chunk in batches(found) {
             let rows = self.fleet.database_kind.row_placeholders(1, chunk.len(), 3);
             let statement = format!("INSERT INTO resource_terms (term, value, born) VALUES {rows}");
@@ -357,6 +380,9 @@ impl WriteTransaction<'_> {
         born: u64,
     ) -> Result<(), FleetError> {
         let removed: BTreeSet<&Term> = removed.into_iter().collect();
+        if !removed.is_empty() {
+            self.mark_older_terms().await?;
+        }
         for (term, value) in removed {
             let statement =
                 "DELETE FROM resource_terms WHERE term = $1 AND value = $2 AND born = $3";

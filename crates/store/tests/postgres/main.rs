@@ -24,6 +24,7 @@ mod fleet;
 mod leader_election;
 #[path = "../it/lineage.rs"]
 mod lineage;
+mod migrating;
 #[path = "../it/order.rs"]
 mod order;
 #[path = "../it/rows.rs"]

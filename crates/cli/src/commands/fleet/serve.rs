@@ -108,6 +108,7 @@ impl Serve {
     async fn serve(self, context: &Context) -> Result<(), Failure> {
         self.log_format.start();
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
+        store.complete_index().await?;
         let is_file = context.database.location().sqlite_file().is_some();
         let election = first_election(&store, is_file).await?;
         let worker_lease = self.worker_lease.millis();

@@ -40,6 +40,8 @@ pub(super) struct Candidate {
 #[derive(Debug, PartialEq, Eq)]
 enum TermEnd {
     Shutdown,
+    /// The database did not answer before the controllers were started.
+    NotStarted,
     LeaseLost,
     Failed(String),
 }
@@ -79,6 +81,7 @@ impl Candidate {
                         lease.release().await;
                         return None;
                     }
+                    TermEnd::NotStarted => lease.release().await,
                     TermEnd::LeaseLost => {}
                     TermEnd::Failed(why) => {
                         lease.release().await;
@@ -109,6 +112,11 @@ impl Candidate {
     async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
         tracing::info!("this server is the leader");
         tokio::pin!(shutdown);
+        // The controllers find their objects by the index.
+        if let Err(error) = self.store.complete_index().await {
+            tracing::warn!(%error, "the controllers are not started");
+            return TermEnd::NotStarted;
+        }
         let store = Arc::new(self.store.fenced_by(lease));
         // Without a database or a leader, no worker could renew its lease. Controllers would give its attempts up.
         let extended = until_extended(|| store.extend_worker_leases(self.worker_lease));
@@ -140,7 +148,7 @@ impl Candidate {
         results.abort();
         plane.world.abort_jobs();
         match &end {
-            TermEnd::Shutdown => {}
+            TermEnd::Shutdown | TermEnd::NotStarted => {}
             TermEnd::LeaseLost => tracing::warn!("the lease is lost; the controllers are stopped"),
             TermEnd::Failed(why) => tracing::error!(why, "the controllers stopped"),
         }

@@ -4,6 +4,7 @@ use bailiwick_fleet::ports::{FleetStore, Selection, Write};
 use bailiwick_resources::{Kind, Moment};
 use bailiwick_store::Store;
 use serde_json::json;
+use sqlx::{AnyConnection, Row as _};
 
 use super::worker::plain;
 use crate::test_database::TestDatabase;
@@ -37,4 +38,42 @@ async fn objects_are_found_by_newly_indexed_fields() {
     let by_stack = Selection::of(Kind::AgentDispatchRun).field("stack", "x");
     let all_runs = Selection { limit: usize::MAX, ..by_stack };
     assert_eq!(FleetStore::list(&reopened, &all_runs).await.unwrap().objects.len(), COUNT);
+}
+
+#[tokio::test]
+async fn index_of_a_newer_program_is_kept_and_completed_after_older_writes() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let mut connection = database.connect().await;
+    let own = sqlx::query("SELECT fields, version FROM resource_index");
+    let own = own.fetch_one(&mut connection).await.unwrap();
+    let (own_fields, own_version): (String, i64) = (own.get(0), own.get(1));
+    let newer = "UPDATE resource_index SET fields = 'newer', version = version + 1";
+    sqlx::query(newer).execute(&mut connection).await.unwrap();
+    let state = async |connection: &mut AnyConnection| {
+        let read = "SELECT fields, has_older_terms FROM resource_index";
+        let row = sqlx::query(read).fetch_one(connection).await.unwrap();
+        (row.get::<String, _>(0), row.get::<i64, _>(1))
+    };
+
+    let older = database.open().await;
+    older.complete_index().await.unwrap();
+    older.check_writable().await.unwrap();
+    assert_eq!(state(&mut connection).await, ("newer".to_owned(), 0));
+    // A program that was running before the newer one was started writes, too.
+    let run = plain(Kind::AgentDispatchRun, "run", json!({ "agentStack": "x" }));
+    store.commit(vec![Write::Create(run)], Moment::default()).await.unwrap();
+    assert_eq!(state(&mut connection).await, ("newer".to_owned(), 1));
+
+    // The newer program starts: its term of the new object is missing.
+    let delete = "DELETE FROM resource_terms WHERE term = 'AgentDispatchRun.stack'";
+    sqlx::query(delete).execute(&mut connection).await.unwrap();
+    let newer = "UPDATE resource_index SET fields = $1, version = $2";
+    let newer = sqlx::query(newer).bind(own_fields.clone()).bind(own_version);
+    newer.execute(&mut connection).await.unwrap();
+    let newer = database.open().await;
+    assert_eq!(found(&newer).await, 0, "opening does not rebuild the index each time");
+    newer.complete_index().await.unwrap();
+    assert_eq!(found(&newer).await, 1);
+    assert_eq!(state(&mut connection).await, (own_fields, 0));
 }

@@ -1,0 +1,50 @@
+//! Migrations while other programs use the database.
+
+use std::time::{Duration, Instant};
+
+use bailiwick_store::Store;
+use sqlx::{Connection as _, Executor as _};
+
+use crate::test_database::{TestDatabase, id, location, run};
+
+/// Reverts schema version 14, and those after it.
+const REVERT_TO_VERSION_13: [&str; 4] = [
+    "DROP TABLE schema_compatibility",
+    "ALTER TABLE resource_index DROP COLUMN version",
+    "ALTER TABLE resource_index DROP COLUMN has_older_terms",
+    "DELETE FROM _sqlx_migrations WHERE version > 13",
+];
+
+/// How long a migration waits for a table, and time for it to notice.
+const LOCK_WAIT: Duration = Duration::from_secs(8);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn migration_that_waits_for_a_table_lets_others_use_it() {
+    let database = TestDatabase::new();
+    database.open().await.record(&run("kept"), None).await.unwrap();
+    let mut long_reader = database.connect().await;
+    for statement in REVERT_TO_VERSION_13 {
+        long_reader.execute(statement).await.unwrap();
+    }
+    // A dump, for example, holds this lock on every table until it ends.
+    long_reader.execute("BEGIN; LOCK TABLE resource_index IN ACCESS SHARE MODE").await.unwrap();
+    let address = database.address();
+    let migration = tokio::spawn(async move { Store::open(location(&address)).await });
+    let mut other = database.connect().await;
+    let waits = "SELECT 1 FROM pg_locks WHERE relation = 'resource_index'::regclass \
+                 AND mode = 'AccessExclusiveLock' AND NOT granted";
+    let begun = Instant::now();
+    while other.fetch_optional(waits).await.unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the migration does not wait");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let begun = Instant::now();
+    other.execute("SELECT fields FROM resource_index").await.unwrap();
+    assert!(begun.elapsed() < LOCK_WAIT, "a reader waited for {:?}", begun.elapsed());
+    assert!(!migration.is_finished(), "the table is still in use");
+    long_reader.execute("COMMIT").await.unwrap();
+    long_reader.close().await.unwrap();
+    let migrated = migration.await.unwrap().unwrap();
+    assert!(migrated.schema().await.unwrap() >= 14);
+    assert_eq!(migrated.get(&id("kept")).await.unwrap().id, id("kept"));
+}
