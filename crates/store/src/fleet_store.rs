@@ -34,6 +34,15 @@ impl FleetStore for Store {
         self.fleet.count_by(kind, field, without).await
     }
 
+    async fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> Result<u64, FleetError> {
+        self.fleet.count_both(kind, first, second).await
+    }
+
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.fleet.commit(writes, now, self.fence).await
     }

@@ -160,29 +160,51 @@ pub(super) trait RunQueries: ObjectQueries {
     ) -> impl Future<Output = Result<BTreeMap<String, PoolUse>, ReconcileError>> + Send {
         async move {
             let pools = inventory.readable::<RunnerPool>()?;
-            let mut used: BTreeMap<String, PoolUse> =
-                pools.iter().map(|pool| (pool.name().to_owned(), PoolUse::default())).collect();
-            for phase in [RunPhase::Running, RunPhase::WaitingForApproval, RunPhase::Queued] {
+            let mut used = BTreeMap::new();
+            for (pool, active) in self.active_runs(&pools).await? {
+                let queued = self.queued_runs(&pool).await?;
+                used.insert(pool, PoolUse { active, queued });
+            }
+            Ok(used)
+        }
+    }
+
+    /// How many runs use a slot of each pool.
+    fn active_runs(
+        &self,
+        pools: &[Object<RunnerPool>],
+    ) -> impl Future<Output = Result<BTreeMap<String, u32>, ReconcileError>> + Send {
+        async move {
+            let mut active: BTreeMap<String, u32> =
+                pools.iter().map(|pool| (pool.name().to_owned(), 0)).collect();
+            for phase in [RunPhase::Running, RunPhase::WaitingForApproval] {
                 let mut selection =
                     Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
-                if let [only] = pools.as_slice() {
+                if let [only] = pools {
                     selection = selection.field("pool", only.name());
                 }
                 for run in self.all_typed::<AgentDispatchRun>(selection).await? {
-                    let Some(count) = used.get_mut(&run.spec.runner_pool) else { continue };
-                    if is_child(&run) {
-                        continue;
-                    }
-                    if phase == RunPhase::Queued {
-                        count.queued += 1;
-                    } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {
-                        // A run that waits before its start uses no slot, nor does one whose agent has ended and
-                        // whose results wait for people.
-                        count.active += 1;
+                    let Some(count) = active.get_mut(&run.spec.runner_pool) else { continue };
+                    // A run that waits before its start uses no slot, nor does one whose agent has ended and whose
+                    // results wait for people.
+                    let has_agent =
+                        run.status.started_at.is_some() && run.status.write_backs.is_empty();
+                    if has_agent && !is_child(&run) {
+                        *count += 1;
                     }
                 }
             }
-            Ok(used)
+            Ok(active)
+        }
+    }
+
+    /// How many runs wait for a slot of a pool. There can be very many: they are counted, and not read. No sub-agent is
+    /// among them.
+    fn queued_runs(&self, pool: &str) -> impl Future<Output = Result<u32, ReconcileError>> + Send {
+        let queued = ("status", RunPhase::Queued.as_str());
+        async move {
+            let count = self.count_both(Kind::AgentDispatchRun, queued, ("pool", pool)).await?;
+            Ok(u32::try_from(count).unwrap_or(u32::MAX))
         }
     }
 

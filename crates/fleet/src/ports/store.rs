@@ -216,6 +216,28 @@ pub trait FleetStore: Send + Sync + 'static {
         }
     }
 
+    /// How many objects of a kind have both values, each of a field of `indexed_fields`. It reads every object with the
+    /// first value: name the one that fewer objects have.
+    fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> impl Future<Output = Result<u64, FleetError>> + Send {
+        let mut selection = Selection::of(kind).field(first.0, first.1).field(second.0, second.1);
+        async move {
+            let mut count = 0;
+            loop {
+                let page = self.list(&selection).await?;
+                count += u64::try_from(page.objects.len()).unwrap_or(u64::MAX);
+                selection.after = page.next;
+                if selection.after.is_none() {
+                    return Ok(count);
+                }
+            }
+        }
+    }
+
     /// Performs all writes or none.
     fn commit(
         &self,

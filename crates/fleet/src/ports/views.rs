@@ -32,6 +32,14 @@ pub trait ObjectStore: Send + Sync + 'static {
     /// See [`FleetStore::list`].
     fn list(&self, selection: &Selection) -> impl Future<Output = Result<Page, FleetError>> + Send;
 
+    /// See [`FleetStore::count_both`].
+    fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> impl Future<Output = Result<u64, FleetError>> + Send;
+
     /// See [`FleetStore::commit`].
     fn commit(
         &self,
@@ -67,6 +75,15 @@ impl<S: FleetStore> ObjectStore for S {
 
     fn list(&self, selection: &Selection) -> impl Future<Output = Result<Page, FleetError>> + Send {
         FleetStore::list(self, selection)
+    }
+
+    fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> impl Future<Output = Result<u64, FleetError>> + Send {
+        FleetStore::count_both(self, kind, first, second)
     }
 
     fn commit(

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 mod cost;
 mod delivery_filter;
+mod long_queue;
 
 pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const START: u64 = 1_794_000_000_000;

@@ -53,6 +53,15 @@ impl<S: FleetStore> FleetStore for TimedStore<S> {
         self.timed("count", self.store.count_by(kind, field, without)).await
     }
 
+    async fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> Result<u64, FleetError> {
+        self.timed("count", self.store.count_both(kind, first, second)).await
+    }
+
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.timed("commit", self.store.commit(writes, now)).await
     }

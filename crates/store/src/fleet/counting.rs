@@ -8,7 +8,7 @@ use sqlx::Row as _;
 
 use super::Fleet;
 use super::terms::field;
-use crate::sql::unescaped;
+use crate::sql::{escaped, unescaped};
 
 /// An object that has both terms is not counted.
 const COUNT: &str = "SELECT value, COUNT(*) FROM \
@@ -16,7 +16,29 @@ const COUNT: &str = "SELECT value, COUNT(*) FROM \
                      FROM resource_terms WHERE term IN ($2, $3) GROUP BY born) AS objects \
                      WHERE found = 1 AND value IS NOT NULL GROUP BY value";
 
+const COUNT_BOTH: &str = "SELECT COUNT(*) FROM resource_terms one WHERE one.term = $1 AND one.value = $2 \
+                          AND EXISTS (SELECT 1 FROM resource_terms other WHERE other.term = $3 \
+                          AND other.value = $4 AND other.born = one.born)";
+
 impl Fleet {
+    pub(crate) async fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> Result<u64, FleetError> {
+        let count = sqlx::query(COUNT_BOTH)
+            .bind(field(kind, first.0))
+            .bind(escaped(first.1))
+            .bind(field(kind, second.0))
+            .bind(escaped(second.1))
+            .fetch_one(&self.pool)
+            .await
+            .and_then(|row| row.try_get::<i64, _>(0))
+            .map_err(|error| self.database_error(&error))?;
+        Ok(count.unsigned_abs())
+    }
+
     pub(crate) async fn count_by(
         &self,
         kind: Kind,

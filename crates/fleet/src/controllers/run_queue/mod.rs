@@ -31,6 +31,12 @@ use crate::write_back::expire;
 use revalidation::Revalidation;
 pub(super) use revalidation::Revalidator;
 
+/// How many queued runs are read at a time.
+const PAGE_SIZE: usize = 200;
+
+/// How often the whole queue is read, in milliseconds: runs far behind that are cancelled or have waited for too long.
+const SWEEP_INTERVAL: u64 = 60_000;
+
 /// The pools without room, so that the runs behind need not be checked in the same pass.
 #[derive(Debug, Default)]
 struct FullPools(Mutex<BTreeSet<String>>);
@@ -50,6 +56,8 @@ pub(super) struct RunQueue<S, W> {
     world: Arc<W>,
     revalidator: Revalidator<S, W>,
     statuses: Arc<RunStatusWriter<S, W>>,
+    /// When the whole queue is read again.
+    next_sweep: Mutex<Moment>,
 }
 
 impl<S, W> RunQueue<S, W> {
@@ -59,7 +67,7 @@ impl<S, W> RunQueue<S, W> {
         revalidator: Revalidator<S, W>,
         statuses: Arc<RunStatusWriter<S, W>>,
     ) -> Self {
-        Self { store, world, revalidator, statuses }
+        Self { store, world, revalidator, statuses, next_sweep: Mutex::default() }
     }
 }
 
@@ -69,28 +77,95 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     /// Starts queued runs as far as there is room, and queues runs that people have approved.
     pub(super) async fn settle_queue(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         self.expire_approvals(summary).await;
+        let waiting = self.settle_all_waiting(summary).await;
+        let settled = match waiting {
+            Ok(()) => self.settle_all_queued(summary).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = settled {
+            summary.record("queue", Err(error));
+        }
+    }
+
+    async fn settle_all_waiting(
+        self: &Arc<Self>,
+        summary: &mut ReconcileSummary,
+    ) -> Result<(), ReconcileError> {
+        let waiting = RunPhase::WaitingForApproval.as_str();
+        let selection = Selection::of(Kind::AgentDispatchRun).field("status", waiting);
+        for run in self.store.all_typed::<AgentDispatchRun>(selection).await? {
+            let this = Arc::clone(self);
+            let start =
+                |run| -> JobFuture { Box::pin(async move { this.settle_waiting(run).await }) };
+            self.settle(run, summary, start).await;
+        }
+        Ok(())
+    }
+
+    /// Reads the queue in its order, page by page, until no pool has room for a run that may be on a later page. What
+    /// else can happen to a queued run is done for the first page in each pass, and for the others from time to time.
+    async fn settle_all_queued(
+        self: &Arc<Self>,
+        summary: &mut ReconcileSummary,
+    ) -> Result<(), ReconcileError> {
         let full = Arc::new(FullPools::default());
-        for phase in [RunPhase::WaitingForApproval, RunPhase::Queued] {
-            let selection = Selection::of(Kind::AgentDispatchRun).field("status", phase.as_str());
-            let runs = match self.store.all_typed::<AgentDispatchRun>(selection).await {
-                Ok(runs) => runs,
-                Err(error) => return summary.record("queue", Err(error)),
-            };
+        let is_sweep = self.begin_sweep();
+        let queued = Selection::of(Kind::AgentDispatchRun);
+        let queued = queued.field("status", RunPhase::Queued.as_str());
+        let mut selection = Selection { limit: PAGE_SIZE, ..queued };
+        loop {
+            let page = self.store.list(&selection).await?;
+            let runs = page.objects.iter().filter_map(|run| run.typed::<AgentDispatchRun>().ok());
             for run in runs {
-                let name = run.name().to_owned();
-                if run.status.cancel_requested.is_none()
-                    && summary.is_backing_off(Task::Queue, &name)
-                {
-                    continue;
-                }
                 let (this, full) = (Arc::clone(self), Arc::clone(&full));
-                let work: JobFuture = match phase == RunPhase::Queued {
-                    true => Box::pin(async move { this.settle_queued(run, &full).await }),
-                    false => Box::pin(async move { this.settle_waiting(run).await }),
+                let start = |run| -> JobFuture {
+                    Box::pin(async move { this.settle_queued(run, &full).await })
                 };
-                summary.run(&self.world, Task::Queue, &name, work).await;
+                self.settle(run, summary, start).await;
+            }
+            if page.next.is_none() || !(is_sweep || self.has_room(&full).await?) {
+                return Ok(());
+            }
+            selection.after = page.next;
+        }
+    }
+
+    async fn settle(
+        &self,
+        run: Object<AgentDispatchRun>,
+        summary: &mut ReconcileSummary,
+        start: impl FnOnce(Object<AgentDispatchRun>) -> JobFuture,
+    ) {
+        let name = run.name().to_owned();
+        if run.status.cancel_requested.is_some() || !summary.is_backing_off(Task::Queue, &name) {
+            summary.run(&self.world, Task::Queue, &name, start(run)).await;
+        }
+    }
+
+    /// Whether it is time to read the whole queue; it is not before some time has passed.
+    fn begin_sweep(&self) -> bool {
+        let mut next = self.next_sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.world.now();
+        // After the clock was set back, the time is not waited for.
+        let is_due = now >= *next || *next > now.plus_millis(SWEEP_INTERVAL);
+        if is_due {
+            *next = now.plus_millis(SWEEP_INTERVAL);
+        }
+        is_due
+    }
+
+    /// Whether runs are queued for a pool that has room.
+    async fn has_room(&self, full: &FullPools) -> Result<bool, ReconcileError> {
+        let mut pools = self.store.all_typed::<RunnerPool>(Selection::of(Kind::RunnerPool)).await?;
+        pools.retain(|pool| !pool.spec.paused && !full.contains(pool.name()));
+        let active = self.store.active_runs(&pools).await?;
+        for pool in &pools {
+            let active = active.get(pool.name()).copied().unwrap_or_default();
+            if active < pool.spec.capacity && self.store.queued_runs(pool.name()).await? > 0 {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Expires approvals that were not answered in time or that no run needs any more.
@@ -240,6 +315,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             vec![Write::Status(AnyObject::of(&pool)?), Write::Status(AnyObject::of(&run)?)];
         writes.extend(more);
         self.store.commit(writes, self.world.now()).await?;
+        if counted.active + 1 >= pool.spec.capacity {
+            full.insert(pool.name());
+        }
         Ok(true)
     }
 

@@ -23,7 +23,7 @@ use super::{
 /// A store that counts reads and commits.
 pub(super) struct CountingStore {
     pub(super) store: Arc<MemoryFleet>,
-    read: AtomicUsize,
+    pub(super) read: AtomicUsize,
     pub(super) commits: AtomicUsize,
     /// How many secret values were requested.
     secret_reads: AtomicUsize,
@@ -60,6 +60,16 @@ impl FleetStore for CountingStore {
         let page = self.store.list(selection).await?;
         self.read.fetch_add(1 + page.objects.len(), Ordering::Relaxed);
         Ok(page)
+    }
+
+    async fn count_both(
+        &self,
+        kind: Kind,
+        first: (&str, &str),
+        second: (&str, &str),
+    ) -> Result<u64, FleetError> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.store.count_both(kind, first, second).await
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {

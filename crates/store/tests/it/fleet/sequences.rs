@@ -495,6 +495,17 @@ impl<S: FleetStore> Sequence<'_, S> {
             self.model.count_by(kind, field, without).await.unwrap(),
             self.store.count_by(kind, field, without).await.unwrap()
         );
+        let runs = self.model.list(&Selection::of(kind)).await.unwrap().objects;
+        for run in runs.iter().take(5) {
+            let value = |name: &str| run.spec.pointer(name).and_then(|value| value.as_str());
+            let (stack, task) = (value("/agentStack"), value("/taskKind"));
+            let (first, second) =
+                (("stack", stack.unwrap_or_default()), ("taskKind", task.unwrap_or_default()));
+            assert_eq!(
+                self.model.count_both(kind, first, second).await.unwrap(),
+                self.store.count_both(kind, first, second).await.unwrap()
+            );
+        }
         self.changes_after(0, usize::MAX).await;
         assert_eq!(
             self.model.audit(0, usize::MAX).await.unwrap(),
