@@ -11,7 +11,7 @@ use crate::open::Store;
 use crate::sql::DatabaseKind;
 
 /// The newest schema version that this program knows.
-pub(crate) const SCHEMA_VERSION: i64 = 14;
+pub(crate) const SCHEMA_VERSION: i64 = 15;
 
 /// Keeps other programs from writing and migrating until the transaction ends, however long that takes.
 const LOCK_SERVER: &str = "BEGIN; SELECT pg_advisory_xact_lock(7090124316558219001)";
@@ -29,7 +29,7 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// All migrations, in their order: the name and the statements. A migration only adds, so that older programs can still
 /// use the database, or raises `oldest_usable`.
-const MIGRATIONS: [(&str, &str); 14] = [
+const MIGRATIONS: [(&str, &str); 15] = [
     ("runs", include_str!("../migrations/0001_runs.sql")),
     ("attempts", include_str!("../migrations/0002_attempts.sql")),
     ("claims", include_str!("../migrations/0003_claims.sql")),
@@ -44,6 +44,7 @@ const MIGRATIONS: [(&str, &str); 14] = [
     ("checks", include_str!("../migrations/0012_checks.sql")),
     ("attempt jobs", include_str!("../migrations/0013_attempt_jobs.sql")),
     ("compatibility", include_str!("../migrations/0014_compatibility.sql")),
+    ("claim index", include_str!("../migrations/0015_claim_index.sql")),
 ];
 
 /// A schema that was found.

@@ -68,6 +68,14 @@ impl DatabaseKind {
         }
     }
 
+    /// What an index has in place of a text that may be long: PostgreSQL limits the size of its entries.
+    pub(crate) fn label_set(self, labels: &str) -> String {
+        match self {
+            Self::Sqlite => labels.to_owned(),
+            Self::Postgres => format!("hashtextextended({labels}, 0)"),
+        }
+    }
+
     /// The time on the database's clock, in milliseconds since the Unix epoch.
     pub(crate) fn now(self) -> &'static str {
         match self {
@@ -124,7 +132,7 @@ impl DatabaseKind {
     /// A migration in the words of this database. Text is compared by its bytes in both.
     pub(crate) fn migration(self, text: &'static str) -> String {
         let words: &[(&str, &str)] = match self {
-            Self::Sqlite => &[],
+            Self::Sqlite => &SQLITE_WORDS,
             Self::Postgres => &POSTGRES_WORDS,
         };
         words.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
@@ -134,8 +142,12 @@ impl DatabaseKind {
 /// The time on the clock of a PostgreSQL server, in milliseconds since the Unix epoch.
 pub(crate) const POSTGRES_NOW: &str = "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT";
 
+/// Words of the migrations that neither database knows, and what SQLite says instead.
+const SQLITE_WORDS: [(&str, &str); 1] = [("LABEL_SET(labels)", "labels")];
+
 /// Words of the migrations, which are written for SQLite, and what PostgreSQL says instead.
-const POSTGRES_WORDS: [(&str, &str); 4] = [
+const POSTGRES_WORDS: [(&str, &str); 5] = [
+    ("LABEL_SET(labels)", "hashtextextended(labels, 0)"),
     ("INTEGER NOT NULL PRIMARY KEY", "BIGINT NOT NULL PRIMARY KEY"),
     (") WITHOUT ROWID", ")"),
     (" BLOB ", " BYTEA "),

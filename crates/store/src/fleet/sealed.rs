@@ -33,6 +33,12 @@ impl Fleet {
         Ok(Sealed { key_id: key.id().to_owned(), nonce, bytes })
     }
 
+    /// The key that this program has. What is encrypted with another one cannot be opened here.
+    pub(crate) fn key_id(&self) -> Result<Option<String>, FleetError> {
+        let key = EncryptionKey::read(&path(&self.location));
+        Ok(key.map_err(|error| self.unavailable(error))?.map(|key| key.id().to_owned()))
+    }
+
     pub(crate) fn open_launch(&self, attempt: &str, sealed: Sealed) -> Result<Vec<u8>, FleetError> {
         let Sealed { key_id, nonce, bytes } = sealed;
         let key = EncryptionKey::read(&path(&self.location));

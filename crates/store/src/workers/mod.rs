@@ -3,7 +3,8 @@
 //! ```text
 //!  registry   workers, their tokens and credentials
 //!  registered the same workers, for the metrics of a server
-//!  queue      attempts: queued, claimed, reported and ended
+//!  queue      attempts: queued, reported and ended
+//!  claim      how a worker gets one of them
 //!  jobs       what the operator records of Kubernetes Jobs
 //!  reports    what the worker of a claim reports, with its fence
 //!  rows       how a row is read
@@ -12,6 +13,7 @@
 //! All times are on the database's clock. Whatever a worker writes is checked against the fence of the claim that
 //! counts, in the transaction that writes it.
 
+mod claim;
 mod jobs;
 mod queue;
 mod registered;
@@ -26,7 +28,8 @@ use serde::de::DeserializeOwned;
 use crate::connections::WriteConnection;
 use crate::open::Store;
 
-pub use queue::{CancelOutcome, MAX_CLAIMS};
+pub use claim::MAX_CLAIMS;
+pub use queue::CancelOutcome;
 pub use registered::RegisteredWorkers;
 
 impl Store {

@@ -1,61 +1,18 @@
-//! The queue of attempts: queued once, claimed by one worker after another, ended once.
+//! The queue of attempts: queued once, claimed by one worker after another (`claim`), ended once.
 
 use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::EngineEvent;
-use bailiwick_fleet::workers::{
-    ClaimedAttempt, Lease, QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt, WorkerRecord,
-    satisfies,
-};
+use bailiwick_fleet::workers::{QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_resources::ChecksOn;
 use sqlx::Row as _;
-use sqlx::any::AnyArguments;
-use sqlx::query::Query;
 
-use super::rows::{COLUMN_COUNT, Row, columns};
+use super::rows::columns;
 use super::signed;
 use crate::connections::WriteConnection;
-use crate::fleet::Sealed;
 use crate::open::Store;
 use crate::sql::{escaped, unescaped};
-
-/// How often an attempt is claimed: again once, if its first worker disappears.
-pub const MAX_CLAIMS: u64 = 2;
-
-/// How many ended jobs with the same key are read: each can have a large outcome.
-const MAX_ENDED_CHECKS: i64 = 10;
-
-/// The place of the first name of an attempt that a worker follows, in a statement that claims.
-const FIRST_FOLLOWED: usize = 5;
-
-/// What a worker can claim.
-struct Claim<'a> {
-    worker: &'a WorkerRecord,
-    /// The condition on a row.
-    claimable: String,
-    /// The name of the worker as the list of workers of a row has it.
-    quoted_name: String,
-    follows: &'a [String],
-    lease_millis: u64,
-}
-
-type AnyQuery<'q> = Query<'q, sqlx::Any, AnyArguments>;
-
-impl Claim<'_> {
-    /// Binds the parameters of the condition.
-    fn bind<'q>(&self, query: AnyQuery<'q>) -> AnyQuery<'q> {
-        let mut query = query
-            .bind(escaped(&self.worker.pool))
-            .bind(signed(MAX_CLAIMS))
-            .bind(escaped(&self.worker.name))
-            .bind(escaped(&self.quoted_name));
-        for agent in self.follows {
-            query = query.bind(escaped(agent));
-        }
-        query
-    }
-}
 
 /// What came of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +24,9 @@ pub enum CancelOutcome {
     /// Its worker will be told; or it has ended.
     Noted,
 }
+
+/// How many ended jobs with the same key are read: each can have a large outcome.
+const MAX_ENDED_CHECKS: i64 = 10;
 
 impl Store {
     /// Queues an attempt; doing it again changes nothing.
@@ -158,119 +118,6 @@ impl Store {
         let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
         let row = row.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
         row.map(|row| Ok(self.queue_row(&row)?.attempt)).transpose()
-    }
-
-    /// Claims the oldest attempt or check that a worker can run: one that nobody has, or whose worker has disappeared.
-    /// A worker does not claim an attempt again that it still follows, or may follow if it does not say so. If it has
-    /// never reported on it, the answer to its claim was lost: it gets the same lease again. What it could not begin is
-    /// left to others for a while. It never claims a check of an attempt that it has run, or a check twice.
-    pub async fn claim_attempt(
-        &self,
-        worker: &WorkerRecord,
-        lease_millis: u64,
-        follows: Option<&[String]>,
-    ) -> Result<Option<ClaimedAttempt>, StoreError> {
-        let now = self.database_kind().now();
-        let not_followed = match follows {
-            None => "1 = 0".to_owned(),
-            Some([]) => "1 = 1".to_owned(),
-            Some(follows) => {
-                let places = (0..follows.len()).map(|at| format!("${}", at + FIRST_FOLLOWED));
-                format!("agent NOT IN ({})", places.collect::<Vec<_>>().join(", "))
-            }
-        };
-        let claimable = format!(
-            "pool = $1 AND cancelled = 0 AND fence < $2 AND \
-             (REPLACE(claimed_by, $4, '') = claimed_by OR (check_key = '' AND lease_until < {now})) AND \
-             (state = 'queued' OR (state = 'claimed' AND lease_until < {now} AND \
-              (worker <> $3 OR report = '' OR {not_followed})))"
-        );
-        let claim = Claim {
-            worker,
-            claimable,
-            quoted_name: self.to_json(&worker.name)?,
-            follows: follows.unwrap_or_default(),
-            lease_millis,
-        };
-        let wanted =
-            format!("SELECT DISTINCT labels FROM worker_attempts WHERE {}", claim.claimable);
-        let wanted = claim.bind(sqlx::query(sqlx::AssertSqlSafe(wanted)));
-        let wanted = wanted.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
-        let mut suitable = Vec::new();
-        for row in &wanted {
-            let labels: String = row.try_get(0).map_err(|error| self.error(&error))?;
-            let needed: BTreeMap<String, String> = self.parse_json(&unescaped(labels.clone()))?;
-            if satisfies(&worker.labels, &needed) {
-                suitable.push(labels);
-            }
-        }
-        match suitable.is_empty() {
-            true => Ok(None),
-            false => self.claim_with(&claim, suitable).await,
-        }
-    }
-
-    /// Claims the oldest attempt that needs one of these sets of labels.
-    async fn claim_with(
-        &self,
-        claim: &Claim<'_>,
-        labels: Vec<String>,
-    ) -> Result<Option<ClaimedAttempt>, StoreError> {
-        let Claim { worker, claimable, lease_millis, .. } = claim;
-        let (now, skip) = (self.database_kind().now(), self.database_kind().skip_locked_rows());
-        let mut write = self.begin_queue_write().await?;
-        // The row is locked by a query of its own: PostgreSQL may lock more than one in the sub-query of an update.
-        let first = FIRST_FOLLOWED + claim.follows.len();
-        let places: Vec<String> = (0..labels.len()).map(|at| format!("${}", at + first)).collect();
-        let find = format!(
-            "SELECT {}, key_id, nonce, launch FROM worker_attempts WHERE {claimable} AND labels IN ({}) \
-             ORDER BY queued_at, agent LIMIT 1 {skip}",
-            columns(self.database_kind()),
-            places.join(", ")
-        );
-        let mut find = claim.bind(sqlx::query(sqlx::AssertSqlSafe(find)));
-        for labels in labels {
-            find = find.bind(labels);
-        }
-        let found = find.fetch_optional(&mut *write).await.map_err(|error| self.error(&error))?;
-        let Some(found) = found else {
-            write.rollback().await;
-            return Ok(None);
-        };
-        let Row { mut attempt, is_reported, is_check, .. } = self.queue_row(&found)?;
-        let read = || -> Result<Sealed, sqlx::Error> {
-            let (key_id, nonce) = (found.try_get(COLUMN_COUNT)?, found.try_get(COLUMN_COUNT + 1)?);
-            Ok(Sealed { key_id, nonce, bytes: found.try_get(COLUMN_COUNT + 2)? })
-        };
-        let sealed = read().map_err(|error| self.error(&error))?;
-        let opened = self.fleet.open_launch(&attempt.agent, sealed);
-        let launch = opened.map_err(|error| self.failure(error.to_string()))?;
-        let is_repeated =
-            attempt.state == QueuedState::Claimed && attempt.worker == worker.name && !is_reported;
-        let fence = if is_repeated { attempt.fence } else { attempt.fence + 1 };
-        if !attempt.claimed_by.contains(&worker.name) {
-            attempt.claimed_by.push(worker.name.clone());
-        }
-        // The work of an earlier claim is not that of this one.
-        let no_work = if is_repeated { "" } else { ", work = $7" };
-        let claim = format!(
-            "UPDATE worker_attempts SET state = 'claimed', worker = $1, fence = $2, \
-             lease_until = {now} + $3, events_before = last_event, report = '', answers = '', \
-             spent = $4, claimed_by = $5{no_work} WHERE agent = $6"
-        );
-        let mut claim = sqlx::query(sqlx::AssertSqlSafe(claim))
-            .bind(escaped(&worker.name))
-            .bind(signed(fence))
-            .bind(signed(*lease_millis))
-            .bind(self.to_json(&attempt.cost())?)
-            .bind(escaped(&self.to_json(&attempt.claimed_by)?))
-            .bind(escaped(&attempt.agent));
-        if !is_repeated {
-            claim = claim.bind(Vec::<u8>::new());
-        }
-        claim.execute(&mut *write).await.map_err(|error| self.error(&error))?;
-        write.commit().await.map_err(|error| self.error(&error))?;
-        Ok(Some(ClaimedAttempt { lease: Lease { agent: attempt.agent, fence }, launch, is_check }))
     }
 
     /// Extends all leases, and the credentials of the workers that have them: workers could neither report nor renew

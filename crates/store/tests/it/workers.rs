@@ -243,6 +243,48 @@ fn each_attempt_is_claimed_once_in_order_by_a_suitable_worker() {
 }
 
 #[test]
+fn attempts_with_different_labels_are_claimed_in_the_order_of_their_arrival() {
+    with_store(async |store: Store| {
+        let gpu = [("gpu", "yes")];
+        for number in 0..20 {
+            queue(&store, &format!("other-{number}"), &[("arch", &number.to_string())]).await;
+        }
+        for (agent, labels) in [("a", &gpu[..]), ("b", &[]), ("c", &gpu), ("d", &[]), ("e", &gpu)] {
+            queue(&store, agent, labels).await;
+            // The time of their arrival is measured in milliseconds.
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        let with_gpu = joined(&store, "with", &gpu).await;
+        let without_gpu = joined(&store, "without", &[]).await;
+        let mut order = Vec::new();
+        for worker in [&with_gpu, &with_gpu, &without_gpu, &with_gpu, &with_gpu, &without_gpu] {
+            let claimed = store.claim_attempt(worker, HOUR, Some(&[])).await.unwrap();
+            order.push(claimed.map(|claimed| claimed.lease.agent));
+        }
+        let expected = ["a", "b", "d", "c", "e"].map(|agent| Some(agent.to_owned()));
+        assert_eq!(order, expected.into_iter().chain([None]).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn server_without_the_key_uses_up_no_claim() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let worker = joined(&store, "one", &[]).await;
+        queue(&store, "a", &[]).await;
+        let (key, moved) = (database.key_file(), database.path("moved.key"));
+        std::fs::rename(&key, &moved).unwrap();
+        for _ in 0..3 {
+            assert!(store.claim_attempt(&worker, HOUR, None).await.is_err());
+        }
+        std::fs::rename(&moved, &key).unwrap();
+        let claimed = store.claim_attempt(&worker, HOUR, None).await.unwrap().unwrap();
+        assert_eq!(claimed.lease.fence, 1);
+    });
+}
+
+#[test]
 fn concurrent_workers_claim_each_attempt_exactly_once() {
     let database = TestDatabase::new();
     block_on(async {
