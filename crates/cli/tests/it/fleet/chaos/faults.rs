@@ -36,6 +36,35 @@ const TABLES: [&str; 4] =
 const STEPS: [i64; 6] = [-7_200, -90, -15, 15, 90, 7_200];
 
 impl Fault {
+    /// All kinds of faults.
+    pub(super) const KINDS: [&str; 10] = [
+        "kill",
+        "terminate",
+        "power off",
+        "pause",
+        "crash the database",
+        "terminate backends",
+        "lock tables",
+        "fill a disk",
+        "cut",
+        "step a clock",
+    ];
+
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Kill(_) => "kill",
+            Self::Terminate(_) => "terminate",
+            Self::PowerOff(_) => "power off",
+            Self::Pause(_) => "pause",
+            Self::CrashDatabase => "crash the database",
+            Self::TerminateBackends => "terminate backends",
+            Self::LockTables(_) => "lock tables",
+            Self::FillDisk(_) => "fill a disk",
+            Self::Cut(_, _) => "cut",
+            Self::StepClock(_, _) => "step a clock",
+        }
+    }
+
     pub(super) fn random(random: &mut Random) -> Self {
         let server = random.below(SERVERS);
         let worker = SERVERS + random.below(WORKERS);

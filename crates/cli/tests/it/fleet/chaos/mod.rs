@@ -34,8 +34,18 @@ fn faults() -> usize {
     std::env::var("FAULTS").map_or(by_depth, |count| count.parse().unwrap())
 }
 
-/// How long a fault lasts: shorter or longer than the leases of workers (8 seconds) and of the leader (10 seconds).
-fn duration(random: &mut Random) -> Duration {
+/// With this many faults, each kind must be among them.
+const ENOUGH_FOR_ALL_KINDS: usize = 300;
+
+/// How long a pause lasts after which everything that the process held has expired.
+const LONG_PAUSE: Duration = Duration::from_secs(60);
+
+/// How long a fault lasts: shorter or longer than the leases of workers (8 seconds) and of the leader (10 seconds). At full
+/// depth, a third of the pauses are long.
+fn duration(fault: Fault, random: &mut Random) -> Duration {
+    if fault.kind() == "pause" && Depth::from_env() == Depth::Full && random.once_in(3) {
+        return LONG_PAUSE;
+    }
     let seconds: &[u64] = match Depth::from_env() {
         Depth::Full => &[0, 1, 2, 3, 5, 9, 14, 60],
         Depth::Ci => &[0, 1, 2, 3, 4, 11],
@@ -105,12 +115,16 @@ fn cause_faults(
 ) {
     let started = Instant::now();
     let mut active: Vec<(Instant, ActiveFault, String)> = Vec::new();
+    let mut counts = BTreeMap::<&str, usize>::new();
+    let mut long_pauses = 0;
     for number in 1..=faults() {
         if number % 2 == 1 {
             start_run(random.below(SERVERS));
         }
         let fault = Fault::random(random);
-        let time = fault.limit(duration(random));
+        let time = fault.limit(duration(fault, random));
+        *counts.entry(fault.kind()).or_default() += 1;
+        long_pauses += usize::from(fault.kind() == "pause" && time >= LONG_PAUSE);
         let description = fault.describe(machines);
         let seconds = started.elapsed().as_secs();
         println!("fault {number} at {seconds} s: {description} for {} ms", time.as_millis());
@@ -131,6 +145,13 @@ fn cause_faults(
         fault.end(machines);
     }
     machines.keep_running();
+    println!("faults of each kind: {counts:?}, and {long_pauses} pauses of {LONG_PAUSE:?} or more");
+    if faults() >= ENOUGH_FOR_ALL_KINDS {
+        let is_missing = |kind: &&str| !counts.contains_key(kind);
+        let missing: Vec<&str> = Fault::KINDS.into_iter().filter(is_missing).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "{counts:?}");
+        assert!(long_pauses > 0 || Depth::from_env() != Depth::Full, "no pause was long");
+    }
 }
 
 /// Waits for the end of all runs, and returns them. Pending approvals are approved meanwhile.
