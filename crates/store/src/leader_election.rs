@@ -16,7 +16,7 @@ use bailiwick_model::digest::Sha256Hex;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
-use crate::connections::ConnectionPool;
+use crate::connections::{ConnectionPool, LEASE_HOLDERS};
 use crate::open::{Store, connect_to_server};
 use crate::sql::{DatabaseKind, POSTGRES_NOW};
 
@@ -125,9 +125,8 @@ impl Store {
             // Another server was elected, or the leader is back: the next attempt finds out where it is.
             return Ok(Election::Follower);
         }
-        // Connections of its own, so that a renewal never waits for the queries of this server; two, so that it does not
-        // wait for one that is lost silently.
-        let pool = connect_to_server(&self.location, 2)?;
+        // Connections of its own, so that a renewal never waits for the queries of this server.
+        let pool = connect_to_server(&self.location, LEASE_HOLDERS)?;
         Ok(Election::Elected(LeaderLease(Lease::Row { pool, epoch: found.epoch + 1 })))
     }
 

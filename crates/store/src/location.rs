@@ -8,8 +8,19 @@ use bailiwick_model::digest::Sha256Hex;
 use sqlx::postgres::PgConnectOptions;
 use thiserror::Error;
 
+use crate::connections::{LEASE_HOLDERS, WRITERS};
+
 /// The parameter of a URL that says which pooler is between us and the server.
 const POOLER: &str = "pooler";
+
+/// The parameter of a URL that limits the connections of a program.
+const MAX_CONNECTIONS: &str = "max_connections";
+
+/// How many connections a program may have, if its URL does not say it.
+const DEFAULT_MAX_CONNECTIONS: u32 = 12;
+
+/// With fewer connections, a write or the renewal of the leader's lease could wait for reads.
+const MIN_CONNECTIONS: u32 = 6;
 
 /// The path of an SQLite file, or the address of a PostgreSQL database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +38,8 @@ struct PostgresAddress {
     url: String,
     /// Whether a transaction pooler is between us and the server.
     is_behind_pooler: bool,
+    /// How many connections a program may have at most.
+    max_connections: Option<u32>,
     shown: String,
     /// The common beginning of the paths of files that this machine keeps for the database.
     local: PathBuf,
@@ -66,13 +79,22 @@ impl Location {
     fn postgres(url: &str, state: &Path) -> Result<Self, LocationError> {
         // The URL is not repeated: it may contain a password.
         let refuse = |why| LocationError { text: "postgres://…".to_owned(), why };
-        let (url, pooler) = without_pooler(url);
+        let OwnParameters { url, pooler, max_connections } = OwnParameters::of(url);
         let is_behind_pooler = match pooler {
             None => false,
             Some("transaction") => true,
             Some(other) => {
                 return Err(refuse(format!(
                     "`{POOLER}={other}` is unknown: write `{POOLER}=transaction`, or leave it out if the pooler keeps one connection for each client"
+                )));
+            }
+        };
+        let max_connections = match max_connections.map(|text| (text, text.parse::<u32>())) {
+            None => None,
+            Some((_, Ok(max))) if max >= MIN_CONNECTIONS => Some(max),
+            Some((text, _)) => {
+                return Err(refuse(format!(
+                    "`{MAX_CONNECTIONS}={text}` is not possible: write a number of {MIN_CONNECTIONS} or more"
                 )));
             }
         };
@@ -86,7 +108,8 @@ impl Location {
         let shown =
             format!("postgres://{}@{host}:{}/{name}", options.get_username(), options.get_port());
         let local = state.join(format!("postgres-{}", Sha256Hex::of(&shown).prefix(16)));
-        Ok(Self(Place::Postgres(PostgresAddress { url, is_behind_pooler, shown, local })))
+        let address = PostgresAddress { url, is_behind_pooler, max_connections, shown, local };
+        Ok(Self(Place::Postgres(address)))
     }
 
     /// The file of an SQLite database.
@@ -114,12 +137,17 @@ impl Location {
     pub fn secret_text(&self) -> Option<String> {
         match &self.0 {
             Place::File(path) => path.to_str().map(str::to_owned),
-            Place::Postgres(address) if address.is_behind_pooler => {
-                let separator = if address.url.contains('?') { '&' } else { '?' };
-                Some(format!("{}{separator}{POOLER}=transaction", address.url))
-            }
-            Place::Postgres(address) => Some(address.url.clone()),
+            Place::Postgres(address) => Some(address.url_with_own_parameters()),
         }
+    }
+
+    /// How many connections this program may have for reads, besides those for writes and for the leader's lease.
+    pub(crate) fn max_readers(&self) -> u32 {
+        let max = match &self.0 {
+            Place::File(_) => None,
+            Place::Postgres(address) => address.max_connections,
+        };
+        max.unwrap_or(DEFAULT_MAX_CONNECTIONS).saturating_sub(WRITERS + LEASE_HOLDERS).max(1)
     }
 
     /// Whether statements pass a transaction pooler.
@@ -144,20 +172,42 @@ impl Location {
     }
 }
 
-/// A URL without what it says of a pooler, which the server would not understand; and that.
-fn without_pooler(url: &str) -> (String, Option<&str>) {
-    let Some((address, query)) = url.split_once('?') else { return (url.to_owned(), None) };
-    let mut pooler = None;
-    let mut others = Vec::new();
-    for pair in query.split('&') {
-        match pair.split_once('=') {
-            Some((POOLER, value)) => pooler = Some(value),
-            _ => others.push(pair),
-        }
+impl PostgresAddress {
+    /// The URL with the parameters that only this program understands.
+    fn url_with_own_parameters(&self) -> String {
+        let pooler = self.is_behind_pooler.then(|| format!("{POOLER}=transaction"));
+        let max = self.max_connections.map(|max| format!("{MAX_CONNECTIONS}={max}"));
+        pooler.into_iter().chain(max).fold(self.url.clone(), |url, parameter| {
+            let separator = if url.contains('?') { '&' } else { '?' };
+            format!("{url}{separator}{parameter}")
+        })
     }
-    match others.is_empty() {
-        true => (address.to_owned(), pooler),
-        false => (format!("{address}?{}", others.join("&")), pooler),
+}
+
+/// A URL without the parameters that the server would not understand; and those.
+struct OwnParameters<'a> {
+    url: String,
+    pooler: Option<&'a str>,
+    max_connections: Option<&'a str>,
+}
+
+impl<'a> OwnParameters<'a> {
+    fn of(url: &'a str) -> Self {
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut pooler, mut max_connections) = (None, None);
+        let mut others = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some((POOLER, value)) => pooler = Some(value),
+                Some((MAX_CONNECTIONS, value)) => max_connections = Some(value),
+                _ => others.push(pair),
+            }
+        }
+        let url = match others.is_empty() {
+            true => address.to_owned(),
+            false => format!("{address}?{}", others.join("&")),
+        };
+        Self { url, pooler, max_connections }
     }
 }
 
@@ -213,6 +263,23 @@ mod tests {
         let passed_on = parse(&pooled.secret_text().unwrap()).unwrap();
         assert_eq!(passed_on, pooled);
         assert!(parse("postgres://ada@h/fleet?pooler=session").is_err());
+    }
+
+    #[test]
+    fn number_of_connections_is_limited_and_passed_on() {
+        let parse = |text: &str| Location::parse(text, Path::new("/state"));
+        let url = "postgres://ada@h/fleet?sslmode=require";
+        let limited = parse(&format!("{url}&max_connections=9&pooler=transaction")).unwrap();
+        assert_eq!(limited.url().as_deref(), Some(url));
+        assert_eq!(limited.max_readers(), 5);
+        assert!(limited.is_behind_pooler());
+        assert_eq!(parse(&limited.secret_text().unwrap()), Ok(limited));
+        assert_eq!(parse(url).unwrap().max_readers(), 8);
+        assert_eq!(parse("postgres://ada@h/fleet?max_connections=6").unwrap().max_readers(), 2);
+        for refused in ["5", "0", "-1", "many", ""] {
+            let parsed = parse(&format!("postgres://ada@h/fleet?max_connections={refused}"));
+            assert!(parsed.is_err(), "{refused}");
+        }
     }
 
     #[test]

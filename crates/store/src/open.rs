@@ -11,7 +11,7 @@ use bailiwick_lifecycle::ports::StoreError;
 use sqlx::any::{AnyPoolOptions, AnyRow};
 use sqlx::{AnyConnection, Connection as _, Row};
 
-use crate::connections::{ConnectionPool, LEASE_LOST, WriteConnection};
+use crate::connections::{ConnectionPool, LEASE_LOST, WRITERS, WriteConnection};
 use crate::database_file::DatabaseFile;
 use crate::fleet::{Fleet, Rebuild};
 use crate::location::Location;
@@ -161,8 +161,7 @@ impl Store {
     /// A server is connected to when it is first asked, so that one that is restarted is found again.
     fn connect(location: Location) -> Result<Self, StoreError> {
         let pool = |max| connect_to_server(&location, max);
-        // One writes at a time. A connection that is lost silently does not keep the next write waiting.
-        let pools = pool(8).and_then(|readers| Ok((readers, pool(2)?)));
+        let pools = pool(location.max_readers()).and_then(|readers| Ok((readers, pool(WRITERS)?)));
         let (pool, writer) = pools.map_err(|error| StoreError::Database {
             database: location.to_string(),
             why: database_message(&error),

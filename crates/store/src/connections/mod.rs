@@ -21,6 +21,13 @@ use sqlx::{Any, AnyPool, Database, Either, Error, Execute, Executor, SqlStr};
 
 pub(crate) use write_connection::{LEASE_LOST, WriteConnection};
 
+/// How many connections to a server write. One writes at a time; one that is lost silently does not keep the next write
+/// waiting.
+pub(crate) const WRITERS: u32 = 2;
+
+/// How many connections renew the lease of a leader: one may be lost silently here, too.
+pub(crate) const LEASE_HOLDERS: u32 = 2;
+
 type Step = Either<AnyQueryResult, AnyRow>;
 
 /// How long a server may take for the next row. It ends waits for locks itself before that

@@ -12,7 +12,19 @@ use super::rows::columns;
 use super::signed;
 use crate::connections::WriteConnection;
 use crate::open::Store;
-use crate::sql::{escaped, unescaped};
+use crate::sql::{DatabaseKind, escaped, unescaped};
+
+/// How many events are deleted in one transaction, so that other writers do not wait long.
+const FORGOTTEN_EVENTS: u64 = 1_000;
+
+/// Which attempts can be forgotten.
+fn forgettable(database_kind: DatabaseKind) -> String {
+    let now = database_kind.now();
+    format!(
+        "(state NOT IN ('queued', 'claimed', 'finished') OR (cancelled = 1 AND \
+         (state = 'finished' OR (state = 'claimed' AND lease_until < {now}))))"
+    )
+}
 
 /// What came of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,14 +250,14 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Forgets an attempt that has ended, with its events; and a cancelled one that no worker runs any more.
+    /// Forgets an attempt that has ended, with its events; and a cancelled one that no worker runs any more. Interrupted,
+    /// it is repeated: the attempt goes last.
     pub async fn forget_attempt(&self, agent: &str) -> Result<(), StoreError> {
-        let now = self.database_kind().now();
+        self.forget_events(agent).await?;
         let mut write = self.begin_queue_write().await?;
         let delete = format!(
-            "DELETE FROM worker_attempts WHERE agent = $1 AND \
-             (state NOT IN ('queued', 'claimed', 'finished') OR (cancelled = 1 AND \
-              (state = 'finished' OR (state = 'claimed' AND lease_until < {now}))))"
+            "DELETE FROM worker_attempts WHERE agent = $1 AND {}",
+            forgettable(self.database_kind())
         );
         let delete = sqlx::query(sqlx::AssertSqlSafe(delete)).bind(escaped(agent));
         let deleted = delete.execute(&mut *write).await;
@@ -261,6 +273,30 @@ impl Store {
             done.map_err(|error| self.error(&error))?;
         }
         write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// Deletes the events of an attempt that can be forgotten, in batches.
+    async fn forget_events(&self, agent: &str) -> Result<(), StoreError> {
+        let delete = format!(
+            "DELETE FROM worker_events WHERE agent = $1 AND number IN \
+             (SELECT number FROM worker_events WHERE agent = $2 ORDER BY number \
+              LIMIT {FORGOTTEN_EVENTS}) AND EXISTS \
+             (SELECT 1 FROM worker_attempts WHERE worker_attempts.agent = $3 AND {})",
+            forgettable(self.database_kind())
+        );
+        loop {
+            let mut write = self.begin_queue_write().await?;
+            let batch = sqlx::query(sqlx::AssertSqlSafe(delete.clone()))
+                .bind(escaped(agent))
+                .bind(escaped(agent))
+                .bind(escaped(agent))
+                .execute(&mut *write);
+            let deleted = batch.await.map_err(|error| self.error(&error))?.rows_affected();
+            write.commit().await.map_err(|error| self.error(&error))?;
+            if deleted < FORGOTTEN_EVENTS {
+                return Ok(());
+            }
+        }
     }
 
     /// The jobs of checks of a pool that have ended, and that depend on the same tree and parameters: the one with the

@@ -13,6 +13,7 @@ mod claims_race;
 mod concurrency;
 mod dispatched_runs;
 mod fleet;
+mod forgetting;
 mod lineage;
 mod opening;
 mod order;
