@@ -356,6 +356,11 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
 
+    /// Completes when an event of any agent is new, if that is known here: other events are found by reading.
+    fn new_event(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// Replays the verified work of an agent on the commit `onto`, and verifies it again. The first call starts
     /// that, later ones return the result.
     fn rebase(

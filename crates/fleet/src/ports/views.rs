@@ -144,6 +144,9 @@ pub trait AgentEvents: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
 
+    /// See [`Engine::new_event`].
+    fn new_event(&self) -> impl Future<Output = ()> + Send;
+
     /// See [`Engine::forget`].
     fn forget(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;
 }
@@ -156,6 +159,10 @@ impl<E: Engine> AgentEvents for E {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send {
         Engine::events(self, agent, after, limit)
+    }
+
+    fn new_event(&self) -> impl Future<Output = ()> + Send {
+        Engine::new_event(self)
     }
 
     fn forget(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send {

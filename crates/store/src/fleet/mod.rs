@@ -34,6 +34,7 @@ use tokio::sync::{Mutex, watch};
 use crate::connections::ConnectionPool;
 use crate::database_file::DatabaseFile;
 use crate::location::Location;
+use crate::queue_signals::QueueSignals;
 use crate::sql::{BoxFuture, DatabaseKind, database_message};
 
 use intake::Intake;
@@ -57,6 +58,7 @@ pub(crate) struct Fleet {
     /// Held by the task that polls for changes of other processes.
     poll_lock: Mutex<()>,
     intake: Intake,
+    pub(crate) queue_signals: QueueSignals,
     /// Whether the last write failed.
     has_failed: AtomicBool,
 }
@@ -80,6 +82,7 @@ impl Fleet {
             newest: watch::Sender::new(0),
             poll_lock: Mutex::default(),
             intake: Intake::default(),
+            queue_signals: QueueSignals::default(),
         })
     }
 

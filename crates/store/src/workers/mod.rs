@@ -8,6 +8,7 @@
 //!  jobs       what the operator records of Kubernetes Jobs
 //!  reports    what the worker of a claim reports, with its fence
 //!  rows       how a row is read
+//!  signals    what tasks of this process can wait for
 //! ```
 //!
 //! All times are on the database's clock. Whatever a worker writes is checked against the fence of the claim that
@@ -20,6 +21,7 @@ mod registered;
 mod registry;
 mod reports;
 mod rows;
+mod signals;
 
 use bailiwick_lifecycle::ports::StoreError;
 use serde::Serialize;

@@ -102,6 +102,7 @@ impl Store {
             .await
             .map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))?;
+        self.fleet.queue_signals.send_queued();
         Ok(true)
     }
 

@@ -104,6 +104,7 @@ impl Store {
             }
         };
         let last = fresh.last().map_or(attempt.last_event, |event| event.number);
+        let has_events = !fresh.is_empty();
         for mut event in fresh {
             if event_bytes >= MAX_ATTEMPT_EVENT_BYTES {
                 break;
@@ -134,6 +135,9 @@ impl Store {
             .await
             .map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))?;
+        if has_events {
+            self.fleet.queue_signals.send_reported();
+        }
         let stored = last.saturating_sub(events_before);
         Ok(Ok(ProgressAnswer { stored, cancel: attempt.is_cancelled, answers }))
     }
@@ -273,6 +277,7 @@ impl Store {
             false => self.end_attempt(&mut write, &lease.agent, finish).await?,
         }
         write.commit().await.map_err(|error| self.error(&error))?;
+        self.fleet.queue_signals.send_finished();
         Ok(Ok(()))
     }
 

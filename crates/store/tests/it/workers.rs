@@ -8,7 +8,7 @@ use bailiwick_fleet::workers::{
     QueuedCheck, QueuedState, ReportError, WorkerAttempt, WorkerRecord, WorkerState,
 };
 use bailiwick_resources::{ChecksOn, PodProblem};
-use bailiwick_store::{CancelOutcome, Store};
+use bailiwick_store::{CancelOutcome, QueueSignal, Store};
 use serde_json::json;
 
 use crate::test_database::{TestDatabase, block_on};
@@ -263,6 +263,31 @@ fn attempts_with_different_labels_are_claimed_in_the_order_of_their_arrival() {
         }
         let expected = ["a", "b", "d", "c", "e"].map(|agent| Some(agent.to_owned()));
         assert_eq!(order, expected.into_iter().chain([None]).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn waiting_tasks_are_woken_by_the_queue() {
+    with_store(async |store: Store| {
+        let moment = Duration::from_millis(20);
+        let one = joined(&store, "one", &[]).await;
+        let mut queued = store.queued_signal();
+        let (mut reported, mut finished) = (store.reported_signal(), store.finished_signal());
+        let is_woken = async |signal: &mut QueueSignal| {
+            tokio::time::timeout(moment, signal.wait()).await.is_ok()
+        };
+        assert!(!is_woken(&mut queued).await, "nothing was queued");
+        queue(&store, "a", &[]).await;
+        assert!(is_woken(&mut queued).await);
+        assert!(!is_woken(&mut queued).await, "once for each time");
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+        store.report_attempt("one", &lease, report([], 1), HOUR).await.unwrap().unwrap();
+        assert!(!is_woken(&mut reported).await, "there is no event");
+        store.report_attempt("one", &lease, report([1], 1), HOUR).await.unwrap().unwrap();
+        assert!(is_woken(&mut reported).await);
+        assert!(!is_woken(&mut finished).await);
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        assert!(is_woken(&mut finished).await && !is_woken(&mut queued).await);
     });
 }
 

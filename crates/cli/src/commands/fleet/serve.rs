@@ -242,6 +242,8 @@ async fn run_passes(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
     let begin = |step: &'static str| monitor.begin_step("controllers", step);
     let mut backoff = RetryTable::default();
     let mut longest = MAX_PAUSE;
+    // An attempt that ended on a worker changes no resource.
+    let mut finished = plane.store.finished_signal();
     loop {
         begin("waiting for events");
         let version = latest(plane).await;
@@ -259,6 +261,7 @@ async fn run_passes(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
             tokio::select! {
                 () = plane.store.wait_for_change(version, MAX_CHANGE_WAIT) => {}
                 () = plane.wait_for_finished() => {}
+                () = finished.wait() => {}
             }
         }
     }

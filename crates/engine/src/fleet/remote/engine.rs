@@ -267,6 +267,10 @@ impl Engine for FleetEngine {
         }
     }
 
+    async fn new_event(&self) {
+        self.store.reported_signal().wait().await;
+    }
+
     async fn rebase(&self, agent: &str, onto: &str) -> Result<Rebased, EngineError> {
         // Work that was checked here is in a worktree here.
         self.local.rebase(agent, onto).await

@@ -30,7 +30,7 @@ use crate::system;
 const CREDENTIAL_VALID: Duration = Duration::from_secs(3_600);
 /// How long a request for an attempt waits at most.
 const MAX_WAIT: Duration = Duration::from_secs(25);
-/// How often it looks.
+/// How often it looks for what other servers have queued.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a repository that is sent.
 const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
@@ -296,6 +296,7 @@ impl WorkerApi for WorkerService {
             check_version(VERSION, &request.version)?;
             let wait = Duration::from_millis(request.wait_millis).min(MAX_WAIT);
             let deadline = Instant::now() + wait;
+            let mut queued = self.store.queued_signal();
             loop {
                 let worker = self.worker(credential).await?;
                 let drain = worker.state == WorkerState::Draining;
@@ -305,7 +306,10 @@ impl WorkerApi for WorkerService {
                 if assignment.is_some() || drain || Instant::now() >= deadline {
                     return Ok(PollAnswer { assignment, drain });
                 }
-                tokio::time::sleep(POLL_INTERVAL).await;
+                tokio::select! {
+                    () = queued.wait() => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
+                }
             }
         })
     }

@@ -4,11 +4,13 @@
 //! before. So the lower half of a cursor is the number of an event, and the upper half the index of the first
 //! attempt of its agent: the cursors of a run only grow, whatever is retried.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bailiwick_resources::{AgentDispatchAttempt, AgentDispatchRun, Kind, Moment, Object, RunPhase};
 
 use crate::controllers::ReconcileError;
+use crate::controllers::forge_health::first;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::ports::{
     ActionError, AgentEvents, EngineEvent, ObjectStore, RunEvent, RunEvents, Selection, Target,
@@ -86,6 +88,11 @@ impl<S, E> EventApi<S, E> {
 }
 
 impl<S: ObjectStore, E: AgentEvents> EventApi<S, E> {
+    /// Waits for a new event of any run until this time.
+    pub(super) async fn wait_for_event(&self, until: impl Future<Output = ()>) {
+        first(pin!(self.engine.new_event()), until).await;
+    }
+
     /// The events of a run, or of one attempt, after a cursor.
     pub(super) async fn events_after(
         &self,

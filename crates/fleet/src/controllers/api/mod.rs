@@ -281,7 +281,7 @@ impl<S: FleetStore, E: Engine, W: World> Fleet for Api<S, E, W> {
     }
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, millis: u64) {
-        self.world.sleep(millis.min(500)).await;
+        self.events.wait_for_event(self.world.sleep(millis.min(500))).await;
     }
 
     fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected> {
