@@ -94,6 +94,7 @@ impl BackgroundJobs {
     ) {
         let Some(is_slow) = self.start(&key, world.now()) else { return };
         let task = key.0;
+        let run = task.is_about_a_run().then(|| name.clone());
         let panicked = Err(ReconcileError::World(WorldError::Panicked));
         let outcome = Outcome { task, name, result: panicked };
         let finished = Some(Finished { key: key.clone(), outcome });
@@ -109,7 +110,7 @@ impl BackgroundJobs {
                 }
             }
         });
-        if let Some(job) = world.spawn(job) {
+        if let Some(job) = world.spawn(run.as_deref(), job) {
             job.await;
         } else if !is_slow {
             let finished = self.wait_for(|state| state.has_finished(&key));

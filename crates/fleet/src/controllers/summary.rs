@@ -25,6 +25,22 @@ pub(super) enum Task {
     CommitStatus,
 }
 
+impl Task {
+    /// Whether its objects are runs.
+    pub(super) fn is_about_a_run(self) -> bool {
+        match self {
+            Self::Queue | Self::RecordWorkspace | Self::Run => true,
+            Self::Observe
+            | Self::Delivery
+            | Self::Schedule
+            | Self::Poll
+            | Self::Workspace
+            | Self::Subagents
+            | Self::CommitStatus => false,
+        }
+    }
+}
+
 /// The result of one pass of the controllers.
 #[derive(Debug, Default)]
 pub struct ReconcileSummary {

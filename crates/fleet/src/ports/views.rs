@@ -200,7 +200,7 @@ pub trait Background: Send + Sync + 'static {
     fn timer(&self, millis: u64) -> impl Future<Output = ()> + Send;
 
     /// See [`World::spawn`].
-    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork>;
+    fn spawn(&self, run: Option<&str>, work: BackgroundWork) -> Option<BackgroundWork>;
 }
 
 impl<W: World> Background for W {
@@ -208,8 +208,8 @@ impl<W: World> Background for W {
         World::timer(self, millis)
     }
 
-    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
-        World::spawn(self, work)
+    fn spawn(&self, run: Option<&str>, work: BackgroundWork) -> Option<BackgroundWork> {
+        World::spawn(self, run, work)
     }
 }
 

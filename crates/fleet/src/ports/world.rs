@@ -212,8 +212,9 @@ pub trait World: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Runs work in the background to its end. Returns it if there is no background; then the caller runs it.
-    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+    /// Runs work in the background to its end. Returns it if there is no background; then the caller runs it. What it
+    /// logs names the run that it is about.
+    fn spawn(&self, _run: Option<&str>, work: BackgroundWork) -> Option<BackgroundWork> {
         Some(work)
     }
 

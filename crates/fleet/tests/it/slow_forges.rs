@@ -207,7 +207,7 @@ impl World for SilentWorld {
         }
     }
 
-    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+    fn spawn(&self, _: Option<&str>, work: BackgroundWork) -> Option<BackgroundWork> {
         tokio::spawn(work);
         None
     }

@@ -22,9 +22,19 @@ fn serve_writes_a_json_log_and_one_line_to_stdout() {
     let log = std::fs::read_to_string(&serving.log).unwrap();
     let complete_lines =
         log.rsplit_once('\n').map(|(complete_lines, _)| complete_lines).unwrap_or_default();
-    for line in complete_lines.lines() {
-        assert!(serde_json::from_str::<Value>(line).is_ok(), "not a JSON log line: {line}");
-    }
+    let read = |line| {
+        serde_json::from_str::<Value>(line)
+            .unwrap_or_else(|_| panic!("not a JSON log line: {line}"))
+    };
+    let lines: Vec<Value> = complete_lines.lines().map(read).collect();
+    // It names its run and its attempt; a line about the server names none.
+    let says = |line: &&Value, part: &str| line.to_string().contains(part);
+    let spawn = lines.iter().find(|line| says(line, "making the worktree")).unwrap();
+    assert_eq!(spawn["spans"][0]["run"], run.as_str(), "{spawn}");
+    let attempt = spawn["span"]["attempt"].as_str().unwrap_or_default();
+    assert!(attempt.starts_with(&run), "{spawn}");
+    let leader = lines.iter().find(|line| says(line, "this server is the leader")).unwrap();
+    assert!(leader["span"].is_null(), "{leader}");
 }
 
 #[test]

@@ -64,8 +64,8 @@ impl LocalEngine {
         &self,
         work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let context = self.context.clone();
-        let joined = tokio::task::spawn_blocking(move || work(&context)).await;
+        let (context, span) = (self.context.clone(), tracing::Span::current());
+        let joined = tokio::task::spawn_blocking(move || span.in_scope(|| work(&context))).await;
         joined
             .map_err(|error| EngineError(format!("a background task failed: {error}")))?
             .map_err(|failure| EngineError(failure.in_one_line()))

@@ -103,7 +103,8 @@ impl WorkChecks {
         let name = format!("check-{agent}");
         let started = std::thread::Builder::new().name(name).spawn(move || {
             let mut slot = CheckSlot::new(Arc::clone(&agents), attempt.agent.clone());
-            slot.paused = settle(&context, &attempt, lease_millis, &agents);
+            let span = tracing::info_span!("attempt", attempt = %attempt.agent);
+            slot.paused = span.in_scope(|| settle(&context, &attempt, lease_millis, &agents));
         });
         if let Err(error) = started {
             locked(&self.agents).end(&agent, None);

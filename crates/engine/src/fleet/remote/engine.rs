@@ -10,6 +10,7 @@ use bailiwick_fleet::workers::{ProgressState, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::event::ExitReason;
 use bailiwick_store::{MAX_CLAIMS, Store};
+use tracing::Instrument as _;
 
 use super::checking::WorkChecks;
 use super::{launching, waiting};
@@ -45,8 +46,11 @@ impl FleetEngine {
         if self.queued(&launch.agent).await?.is_some() {
             return Ok(());
         }
-        let context = self.context.clone();
-        let made = tokio::task::spawn_blocking(move || launching::queued(&context, launch)).await;
+        let (context, span) = (self.context.clone(), tracing::Span::current());
+        let made = tokio::task::spawn_blocking(move || {
+            span.in_scope(|| launching::queued(&context, launch))
+        });
+        let made = made.await;
         let queued = made
             .map_err(|error| EngineError(format!("a background task failed: {error}")))?
             .map_err(|failure| EngineError(failure.in_one_line()))?;
@@ -204,10 +208,16 @@ fn state_until_checked(ending: ExitReason) -> LaunchedState {
 
 impl Engine for FleetEngine {
     async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
-        match &launch.place {
-            LaunchPlace::Server => self.local.launch(launch).await,
-            LaunchPlace::Workers(_) | LaunchPlace::Job => self.queue(launch).await,
+        // What is logged meanwhile names it.
+        let span = tracing::info_span!("attempt", attempt = %launch.agent);
+        async {
+            match &launch.place {
+                LaunchPlace::Server => self.local.launch(launch).await,
+                LaunchPlace::Workers(_) | LaunchPlace::Job => self.queue(launch).await,
+            }
         }
+        .instrument(span)
+        .await
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {

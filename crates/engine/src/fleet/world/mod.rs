@@ -35,6 +35,7 @@ use bailiwick_store::Store;
 use serde_json::Value;
 use target_tips::TargetTips;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::{code_owners, servers, workspaces};
 use crate::context::Context;
@@ -322,10 +323,13 @@ impl World for LocalWorld {
         tokio::time::sleep(Duration::from_millis(millis)).await;
     }
 
-    fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
+    fn spawn(&self, run: Option<&str>, work: BackgroundWork) -> Option<BackgroundWork> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         while jobs.try_join_next().is_some() {}
-        jobs.spawn(work);
+        match run {
+            Some(run) => jobs.spawn(work.instrument(tracing::info_span!("run", run))),
+            None => jobs.spawn(work),
+        };
         None
     }
 
