@@ -17,8 +17,8 @@ type CountingPlane = ControlPlane<CountingStore, ScriptedEngine, ScriptedWorld>;
 
 const QUEUED: usize = 2_000;
 
-/// What a pass reads at most: a page of the queue, and little else.
-const MAX_READS: usize = 300;
+/// What a pass reads at most: a page of the queue, the pool of each of its runs, and little else.
+const MAX_READS: usize = 600;
 
 async fn run(plane: &Plane, name: &str) -> Object<AgentDispatchRun> {
     let found = plane.store.get(Kind::AgentDispatchRun, "default", name).await.unwrap().unwrap();
