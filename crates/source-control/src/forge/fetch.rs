@@ -10,7 +10,7 @@ use super::client::Api;
 use super::open::clone_url;
 use super::token::Token;
 use super::{gitea, github};
-use crate::git::{Remote, RemoteError, checkout_problem, fetch as fetch_commit};
+use crate::git::{Refusal, Remote, RemoteError, checkout_problem, fetch as fetch_commit};
 
 /// Fetches a reference or a commit and returns the commit; nothing if the forge does not have it. `state`
 /// is the directory of Bailiwick's own files.
@@ -49,8 +49,8 @@ pub async fn fetch(
     };
     Err(FetchError::from(match error {
         RemoteError::Moved => ForgeError::Unavailable("the branch has moved".to_owned()),
-        RemoteError::Refused(why) => {
-            account_problem(repository, token).await.unwrap_or_else(|| refusal(why))
+        RemoteError::Refused(refusal) => {
+            account_problem(repository, token).await.unwrap_or_else(|| forge_error(refusal))
         }
         RemoteError::Unavailable(why) => {
             account_problem(repository, token).await.unwrap_or(ForgeError::Unavailable(why))
@@ -71,20 +71,17 @@ async fn account_problem(repository: &Repository, token: Option<Token>) -> Optio
     asked.err().filter(|error| matches!(error, ForgeError::Account(_)))
 }
 
-/// What a refusal means where no API tells more. Git has only its message.
-fn refusal(why: String) -> ForgeError {
-    let has = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
-    if has(&["does not accept the credential", "Authentication failed", "returned error: 401"]) {
-        return AccountProblem::TokenRejected.into();
+/// What a refusal means where no API tells more.
+fn forge_error(refusal: Refusal) -> ForgeError {
+    match refusal {
+        Refusal::Credential(_) => AccountProblem::TokenRejected.into(),
+        Refusal::Forbidden(answer) => {
+            let what = "the repository by git".to_owned();
+            AccountProblem::RightMissing { what, answer }.into()
+        }
+        Refusal::NotFound(_) => AccountProblem::RepositoryNotFound.into(),
+        Refusal::Other(why) => ForgeError::Refused(why),
     }
-    if has(&["returned error: 403"]) {
-        let what = "the repository by git".to_owned();
-        return AccountProblem::RightMissing { what, answer: why }.into();
-    }
-    if has(&["returned error: 404", "not found"]) {
-        return AccountProblem::RepositoryNotFound.into();
-    }
-    ForgeError::Refused(why)
 }
 
 #[cfg(test)]
@@ -93,22 +90,17 @@ mod tests {
 
     #[test]
     fn refusal_that_a_person_can_fix_is_an_account_problem() {
-        for why in [
-            "fatal: Authentication failed for 'http://127.0.0.1/a.git/'",
-            "the remote does not accept the credential",
-            "fatal: unable to access 'https://a/': The requested URL returned error: 401",
-        ] {
-            assert_eq!(refusal(why.to_owned()), AccountProblem::TokenRejected.into(), "{why}");
-        }
-        let why = "fatal: unable to access 'https://a/': The requested URL returned error: 403";
+        let why = || "why".to_owned();
+        assert_eq!(forge_error(Refusal::Credential(why())), AccountProblem::TokenRejected.into());
         let missing = AccountProblem::RightMissing {
             what: "the repository by git".to_owned(),
-            answer: why.to_owned(),
+            answer: why(),
         };
-        assert_eq!(refusal(why.to_owned()), missing.into());
-        let why = "fatal: repository 'https://a/b.git/' not found";
-        assert_eq!(refusal(why.to_owned()), AccountProblem::RepositoryNotFound.into());
-        let why = "`main` is not the full name of a reference or a commit".to_owned();
-        assert_eq!(refusal(why.clone()), ForgeError::Refused(why));
+        assert_eq!(forge_error(Refusal::Forbidden(why())), missing.into());
+        assert_eq!(
+            forge_error(Refusal::NotFound(why())),
+            AccountProblem::RepositoryNotFound.into()
+        );
+        assert_eq!(forge_error(Refusal::Other(why())), ForgeError::Refused(why()));
     }
 }

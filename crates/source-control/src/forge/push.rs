@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_fleet::ports::{ForgeError, Written};
 
 use super::token::Token;
-use crate::git::{Remote, RemoteError, push, remote_branch};
+use crate::git::{Refusal, Remote, RemoteError, push, remote_branch};
 
 /// Source and destination of pushes.
 #[derive(Debug, Clone)]
@@ -52,8 +52,8 @@ impl PushTarget {
             Ok(()) => Ok(written(false)),
             // A refusal may mean that somebody else moved the branch.
             Err(RemoteError::Moved) => self.after_refusal(branch, commit, None, moved).await,
-            Err(RemoteError::Refused(why)) => {
-                self.after_refusal(branch, commit, Some((why, from)), moved).await
+            Err(RemoteError::Refused(refusal)) => {
+                self.after_refusal(branch, commit, Some((refusal, from)), moved).await
             }
             Err(RemoteError::Unavailable(why)) => Err(ForgeError::Unavailable(why)),
         }
@@ -64,7 +64,7 @@ impl PushTarget {
         &self,
         branch: &str,
         commit: &str,
-        refused: Option<(String, Option<&str>)>,
+        refused: Option<(Refusal, Option<&str>)>,
         moved: impl Fn(Option<String>) -> ForgeError,
     ) -> Result<Written, ForgeError> {
         let found = self.branch(branch).await?;
@@ -72,7 +72,9 @@ impl PushTarget {
             return Ok(Written { id: commit.to_owned(), url: None, was_there: true });
         }
         match refused {
-            Some((why, from)) if found.as_deref() == from => Err(ForgeError::Refused(why)),
+            Some((refusal, from)) if found.as_deref() == from => {
+                Err(ForgeError::Refused(refusal.to_string()))
+            }
             Some(_) | None => Err(moved(found)),
         }
     }
@@ -88,7 +90,7 @@ impl PushTarget {
             RemoteError::Moved | RemoteError::Unavailable(_) => {
                 ForgeError::Unavailable(error.to_string())
             }
-            RemoteError::Refused(why) => ForgeError::Refused(why),
+            RemoteError::Refused(refusal) => ForgeError::Refused(refusal.to_string()),
         })
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn fetch(
         let is_valid = git.succeeds(["check-ref-format", wanted]).unwrap_or(false);
         if !is_valid || !wanted.starts_with("refs/") {
             let why = format!("`{wanted}` is not the full name of a reference or a commit");
-            return Err(RemoteError::Refused(why));
+            return Err(RemoteError::refused(why));
         }
     }
     // Each fetch has a reference of its own, because several can run at the same time.
@@ -68,7 +68,7 @@ pub(crate) fn fetch(
         .map_err(|error| remote.refused(&error))?;
     if is_commit && commit != wanted {
         let why = format!("the remote sent {commit} instead of {wanted}");
-        return Err(RemoteError::Refused(why));
+        return Err(RemoteError::refused(why));
     }
     retain_commit(&Git::at(repository), &commit).map_err(|error| remote.refused(&error))?;
     // If this fails, the reference only takes space.
@@ -86,6 +86,7 @@ fn is_missing_on_remote(stderr: &str) -> bool {
 mod tests {
     use bailiwick_testkit::Scratch;
 
+    use super::super::remote::Refusal;
     use super::*;
 
     #[test]
@@ -104,6 +105,6 @@ mod tests {
         assert_eq!(fetch_from(&root, &"1".repeat(40)).unwrap(), None);
         let elsewhere = source.place().join("missing");
         let refused = fetch_from(&elsewhere, "refs/heads/main");
-        assert!(matches!(refused, Err(RemoteError::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, Err(RemoteError::Refused(Refusal::Other(_)))), "{refused:?}");
     }
 }

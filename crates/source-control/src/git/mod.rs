@@ -40,7 +40,7 @@ pub(crate) use memory_refs::ISSUE_REFS;
 pub(crate) use push::{push, remote_branch};
 pub use quarantine::Quarantine;
 pub(crate) use refs::resolve_ref;
-pub(crate) use remote::{Remote, RemoteError};
+pub(crate) use remote::{Refusal, Remote, RemoteError};
 pub(crate) use remote_refs::{read_message, set_reference, swap_message};
 pub use repository::{Difference, DifferenceKind, HeadError, Repository};
 pub use retained_commits::{release_commit, retain_commit, retained_commits};

@@ -16,7 +16,7 @@ pub(crate) fn push(
 ) -> Result<(), RemoteError> {
     for name in [Some(commit), expected].into_iter().flatten() {
         if !is_object_name(name) {
-            return Err(RemoteError::Refused(format!("`{name}` is not the full name of a commit")));
+            return Err(RemoteError::refused(format!("`{name}` is not the full name of a commit")));
         }
     }
     let git = remote.git(repository, state, commit)?;
@@ -36,7 +36,7 @@ pub(super) fn push_reference(
     let has_commit = git.succeeds(["cat-file", "-e", &format!("{commit}^{{commit}}")]);
     if !has_commit.map_err(|error| remote.refused(&error))? {
         let why = format!("{} has no commit {commit}", repository.display());
-        return Err(RemoteError::Refused(why));
+        return Err(RemoteError::refused(why));
     }
     let lease = format!("--force-with-lease={reference}:{}", expected.unwrap_or_default());
     let refspec = format!("{commit}:{reference}");
@@ -58,7 +58,7 @@ pub(super) fn push_reference(
         Some(PushReport::Updated) if output.exit_code == Some(0) => Ok(()),
         Some(PushReport::Stale) => Err(RemoteError::Moved),
         Some(PushReport::Rejected(reason)) => {
-            Err(RemoteError::Refused(remote.redact(&format!("{reason} {}", output.stderr))))
+            Err(RemoteError::refused(remote.redact(&format!("{reason} {}", output.stderr))))
         }
         Some(PushReport::Updated) | None => Err(remote.transfer_error(&output.stderr)),
     }
@@ -123,7 +123,7 @@ fn branch_reference(git: &Git, branch: &str) -> Result<String, RemoteError> {
     if is_valid && !branch.starts_with('-') {
         return Ok(reference);
     }
-    Err(RemoteError::Refused(format!("`{branch}` is not a valid branch name")))
+    Err(RemoteError::refused(format!("`{branch}` is not a valid branch name")))
 }
 
 #[cfg(test)]

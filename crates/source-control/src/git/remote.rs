@@ -39,11 +39,55 @@ pub(crate) enum RemoteError {
     #[error("the branch has moved")]
     Moved,
     /// The request is invalid, or the remote refused it.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(Refusal),
     /// The remote did not answer: it is not known whether the request succeeded.
     #[error("{0}")]
     Unavailable(String),
+}
+
+/// What was refused, with git's message or our own.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum Refusal {
+    /// The remote does not accept the credential, or demands one.
+    #[error("{0}")]
+    Credential(String),
+    /// The account has no right to do this.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The remote has no such repository, or does not show it to this account.
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Refusal {
+    /// What git's message says was refused; `None` if it may be a broken connection. Git has one exit code for all
+    /// failed transfers, so that only its message distinguishes them.
+    fn of_transfer(message: &str) -> Option<Self> {
+        let has = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+        if has(&["could not read Username"]) {
+            return Some(Self::Credential("the remote does not accept the credential".to_owned()));
+        }
+        if has(&["Authentication failed", "returned error: 401"]) {
+            return Some(Self::Credential(message.to_owned()));
+        }
+        if has(&["returned error: 403"]) {
+            return Some(Self::Forbidden(message.to_owned()));
+        }
+        if has(&["returned error: 404", "not found"]) {
+            return Some(Self::NotFound(message.to_owned()));
+        }
+        has(&["does not appear to be"]).then(|| Self::Other(message.to_owned()))
+    }
+}
+
+impl RemoteError {
+    /// The request is invalid, or the remote refused it for a reason that no other refusal names.
+    pub(super) fn refused(why: String) -> Self {
+        Self::Refused(Refusal::Other(why))
+    }
 }
 
 impl Remote<'_> {
@@ -60,7 +104,7 @@ impl Remote<'_> {
         object: &str,
     ) -> Result<Git, RemoteError> {
         let git = work::objects_of(repository, state, object)
-            .map_err(|error| RemoteError::Refused(format!("{}: {}", error.what, error.why)))?;
+            .map_err(|error| RemoteError::refused(format!("{}: {}", error.what, error.why)))?;
         let protocols = if self.is_http() { "http:https" } else { "file" };
         Ok(git.with_protocols(protocols).with_settings(self.settings()).with_timeout(TIMEOUT))
     }
@@ -95,33 +139,20 @@ impl Remote<'_> {
     }
 
     pub(super) fn refused(&self, error: &GitError) -> RemoteError {
-        RemoteError::Refused(self.redact(&error.to_string()))
+        RemoteError::refused(self.redact(&error.to_string()))
     }
 
     pub(super) fn unavailable(&self, error: &GitError) -> RemoteError {
         RemoteError::Unavailable(self.redact(&error.to_string()))
     }
 
-    /// What a failed transfer means. Git's exit code is the same for a refusal and for a broken
-    /// connection, so only its message tells them apart; any other message means that the outcome is
-    /// unknown.
+    /// What a failed transfer means. If git's message is not known to be a refusal, the outcome is unknown.
     pub(super) fn transfer_error(&self, stderr: &str) -> RemoteError {
         let message = self.redact(stderr);
-        if message.contains("could not read Username") {
-            return RemoteError::Refused("the remote does not accept the credential".to_owned());
+        match Refusal::of_transfer(&message) {
+            Some(refusal) => RemoteError::Refused(refusal),
+            None => RemoteError::Unavailable(message),
         }
-        let refusals = [
-            "Authentication failed",
-            "returned error: 401",
-            "returned error: 403",
-            "returned error: 404",
-            "not found",
-            "does not appear to be",
-        ];
-        if refusals.iter().any(|refusal| message.contains(refusal)) {
-            return RemoteError::Refused(message);
-        }
-        RemoteError::Unavailable(message)
     }
 }
 
@@ -129,4 +160,33 @@ impl Remote<'_> {
 pub(super) fn is_object_name(name: &str) -> bool {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     matches!(name.len(), 40 | 64) && name.bytes().all(is_hex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_git_are_classified() {
+        let of = Refusal::of_transfer;
+        let demanded = "fatal: could not read Username for 'https://a': terminal prompts disabled";
+        assert!(matches!(of(demanded), Some(Refusal::Credential(_))));
+        for message in [
+            "fatal: Authentication failed for 'http://127.0.0.1/a.git/'",
+            "fatal: unable to access 'https://a/': The requested URL returned error: 401",
+        ] {
+            assert_eq!(of(message), Some(Refusal::Credential(message.to_owned())));
+        }
+        let message = "fatal: unable to access 'https://a/': The requested URL returned error: 403";
+        assert_eq!(of(message), Some(Refusal::Forbidden(message.to_owned())));
+        for message in [
+            "fatal: unable to access 'https://a/': The requested URL returned error: 404",
+            "fatal: repository 'https://a/b.git/' not found",
+        ] {
+            assert_eq!(of(message), Some(Refusal::NotFound(message.to_owned())));
+        }
+        let message = "fatal: '/missing' does not appear to be a git repository";
+        assert_eq!(of(message), Some(Refusal::Other(message.to_owned())));
+        assert_eq!(of("fatal: unable to access 'https://a/': Could not resolve host: a"), None);
+    }
 }

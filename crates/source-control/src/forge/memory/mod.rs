@@ -336,6 +336,6 @@ fn transfer_failed(error: RemoteError) -> MemoryError {
     match error {
         RemoteError::Moved => MemoryError::Unavailable(error.to_string()),
         RemoteError::Unavailable(why) => MemoryError::Unavailable(why),
-        RemoteError::Refused(why) => MemoryError::Refused(why),
+        RemoteError::Refused(refusal) => MemoryError::Refused(refusal.to_string()),
     }
 }
