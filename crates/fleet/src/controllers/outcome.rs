@@ -1,9 +1,11 @@
-//! How runs, attempts and sub-agents end: a code and a detail. Statuses store both as one text, `code: detail`.
-//! Only this module writes and reads such texts, so that no other code depends on their wording.
+//! How runs, attempts and sub-agents end: a code and a detail. Statuses store both as one text, `code: detail`, and
+//! the code alone beside it. Only records that were stored before the code are read by their text, and only here.
 
 use std::fmt;
 
-use bailiwick_resources::{AttemptReason, RunPhase, SubagentEvent};
+use bailiwick_resources::{
+    AgentDispatchAttemptStatus, AttemptReason, ExitState, RunPhase, SubagentEvent,
+};
 
 use crate::ports::{Launched, LaunchedState};
 
@@ -122,12 +124,24 @@ impl fmt::Display for ExitReason {
 
 /// The reason of the next attempt when a person retries a run: a repair, with the verdict, after work that did not
 /// pass its checks; else a plain retry.
-pub fn reason_for_retry(exit_reason: Option<&str>) -> (AttemptReason, Option<String>) {
-    match exit_reason.map(ExitReason::parse) {
-        Some(ExitReason { state: Some(LaunchedState::Rejected), detail }) if !detail.is_empty() => {
-            (AttemptReason::Repair, Some(detail))
+pub fn reason_for_retry(last: &AgentDispatchAttemptStatus) -> (AttemptReason, Option<String>) {
+    let stored = last.exit_reason.as_deref().map(ExitReason::parse);
+    let state_in_text = || stored.as_ref().and_then(|reason| reason.state?.exit_state());
+    match last.exit_state.or_else(state_in_text) {
+        Some(ExitState::Rejected) => {
+            let verdict = stored.map(|reason| reason.detail).filter(|detail| !detail.is_empty());
+            verdict.map_or((AttemptReason::Retry, None), |verdict| {
+                (AttemptReason::Repair, Some(verdict))
+            })
         }
-        Some(_) | None => (AttemptReason::Retry, None),
+        Some(
+            ExitState::Verified
+            | ExitState::Failed
+            | ExitState::Stopped
+            | ExitState::BudgetExhausted
+            | ExitState::EnforcementLost,
+        )
+        | None => (AttemptReason::Retry, None),
     }
 }
 
@@ -141,6 +155,11 @@ pub(super) fn subagent_event_text(phase: RunPhase, detail: Option<&str>) -> Stri
 
 /// The phase that a stored event of a sub-agent is about; nothing where it names none.
 pub(super) fn subagent_event_phase(event: &SubagentEvent) -> Option<RunPhase> {
+    event.phase.or_else(|| phase_in_text(event))
+}
+
+/// The phase of an event that was stored before events had a field for it.
+fn phase_in_text(event: &SubagentEvent) -> Option<RunPhase> {
     let word = event.what.split_once(':').map_or(event.what.as_str(), |(word, _)| word);
     RunPhase::ALL.into_iter().find(|phase| phase.as_str() == word)
 }
@@ -164,27 +183,57 @@ mod tests {
 
     #[test]
     fn only_rejected_work_is_repaired() {
+        let ended = |exit_state, exit_reason: &str| AgentDispatchAttemptStatus {
+            exit_state,
+            exit_reason: Some(exit_reason.to_owned()),
+            ..AgentDispatchAttemptStatus::default()
+        };
         for state in LaunchedState::ALL {
             let reason = ExitReason { state: Some(state), detail: "why".to_owned() }.to_string();
             let expected = match state == LaunchedState::Rejected {
                 true => (AttemptReason::Repair, Some("why".to_owned())),
                 false => (AttemptReason::Retry, None),
             };
-            assert_eq!(reason_for_retry(Some(&reason)), expected);
+            assert_eq!(reason_for_retry(&ended(state.exit_state(), &reason)), expected);
+            let stored_before_exit_state = ended(None, &reason);
+            assert_eq!(reason_for_retry(&stored_before_exit_state), expected);
         }
-        assert_eq!(reason_for_retry(None).0, AttemptReason::Retry);
+        assert_eq!(
+            reason_for_retry(&AgentDispatchAttemptStatus::default()).0,
+            AttemptReason::Retry
+        );
+    }
+
+    #[test]
+    fn wording_of_an_exit_reason_decides_nothing() {
+        let ended = |exit_state, exit_reason: &str| {
+            let exit_reason = Some(exit_reason.to_owned());
+            let status = AgentDispatchAttemptStatus::default();
+            reason_for_retry(&AgentDispatchAttemptStatus { exit_state, exit_reason, ..status })
+        };
+        let repair = (AttemptReason::Repair, Some("the checks failed".to_owned()));
+        assert_eq!(ended(Some(ExitState::Rejected), "the checks failed"), repair);
+        let retry = (AttemptReason::Retry, None);
+        assert_eq!(ended(Some(ExitState::Failed), "rejected: the checks failed"), retry);
     }
 
     #[test]
     fn subagent_event_survives_a_round_trip() {
         for phase in RunPhase::ALL {
             for detail in [None, Some("succeeded: no")] {
-                let event = SubagentEvent {
+                let mut event = SubagentEvent {
                     run: "adr-1".to_owned(),
                     subagent: "helper".to_owned(),
                     what: subagent_event_text(phase, detail),
+                    phase: Some(phase),
                     at: Default::default(),
                 };
+                let stored: serde_json::Value = serde_json::to_value(&event).unwrap();
+                event.what = "in other words".to_owned();
+                assert_eq!(subagent_event_phase(&event), Some(phase));
+                let mut before_the_field = stored;
+                before_the_field.as_object_mut().unwrap().remove("phase");
+                let event = serde_json::from_value(before_the_field).unwrap();
                 assert_eq!(subagent_event_phase(&event), Some(phase));
             }
         }

@@ -174,6 +174,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + StackSources + Worktree
                     child.status.phase,
                     child.status.terminal_reason.as_deref().map(first_line),
                 ),
+                phase: Some(child.status.phase),
                 at: now,
             });
         }

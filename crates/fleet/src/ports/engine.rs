@@ -6,7 +6,7 @@ use std::future::Future;
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use bailiwick_model::{IssueName, PhaseName};
-use bailiwick_resources::{ChecksOn, PatchCommit, PodProblem, RunCost};
+use bailiwick_resources::{ChecksOn, ExitState, PatchCommit, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -283,6 +283,21 @@ impl LaunchedState {
             Self::Stopped => "stopped",
             Self::BudgetExhausted => "budget-exhausted",
             Self::EnforcementLost => "enforcement-lost",
+        }
+    }
+
+    /// How the agent ended; nothing if it has not.
+    pub fn exit_state(self) -> Option<ExitState> {
+        match self {
+            Self::WaitingForWorker | Self::Starting | Self::Running | Self::WaitingForApproval => {
+                None
+            }
+            Self::Verified => Some(ExitState::Verified),
+            Self::Rejected => Some(ExitState::Rejected),
+            Self::Failed => Some(ExitState::Failed),
+            Self::Stopped => Some(ExitState::Stopped),
+            Self::BudgetExhausted => Some(ExitState::BudgetExhausted),
+            Self::EnforcementLost => Some(ExitState::EnforcementLost),
         }
     }
 }

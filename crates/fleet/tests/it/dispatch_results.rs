@@ -11,10 +11,10 @@ use bailiwick_fleet::ports::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentReviewArtifact, AgentSession,
-    AgentTriggerExecution, AnyObject, ApprovalPhase, ArtifactKind, AttemptReason, CheckReport,
-    ConditionType, Kind, Object, Reason, ReviewDecision, RunCost, RunPhase, Standing,
-    WriteBackState, WriteBackTarget,
+    AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchAttemptStatus,
+    AgentReviewArtifact, AgentSession, AgentTriggerExecution, AnyObject, ApprovalPhase,
+    ArtifactKind, AttemptReason, CheckReport, ConditionType, ExitState, Kind, Object, Reason,
+    ReviewDecision, RunCost, RunPhase, Standing, WriteBackState, WriteBackTarget,
 };
 use serde_json::{Value, json};
 
@@ -808,9 +808,35 @@ async fn approval_expires_as_its_rule_says_and_with_its_run() {
 }
 
 #[tokio::test]
+async fn ended_attempt_stores_how_its_agent_ended() {
+    for (state, expected) in [
+        (LaunchedState::Rejected, ExitState::Rejected),
+        (LaunchedState::BudgetExhausted, ExitState::BudgetExhausted),
+    ] {
+        let plane = start_plane(|_| {}).await;
+        dispatch_run(&plane, "ends", |_| {}).await;
+        reconcile(&plane).await;
+        set_state(&plane, &agent(&plane), in_state(LaunchedState::Running));
+        reconcile(&plane).await;
+        let attempt = async || all::<AgentDispatchAttempt>(&plane).await.remove(0);
+        assert_eq!(attempt().await.status.exit_state, None);
+        set_state(&plane, &agent(&plane), in_state(state));
+        reconcile(&plane).await;
+        assert_eq!(attempt().await.status.exit_state, Some(expected));
+    }
+}
+
+#[tokio::test]
 async fn repair_attempt_gets_the_failed_checks_as_context() {
-    assert_eq!(reason_for_retry(Some("failed: it broke")).0, AttemptReason::Retry);
-    let (reason, message) = reason_for_retry(Some("rejected: scope does not hold"));
+    let ended = |state, reason: &str| AgentDispatchAttemptStatus {
+        exit_state: Some(state),
+        exit_reason: Some(reason.to_owned()),
+        ..AgentDispatchAttemptStatus::default()
+    };
+    let failed = ended(ExitState::Failed, "failed: it broke");
+    assert_eq!(reason_for_retry(&failed).0, AttemptReason::Retry);
+    let (reason, message) =
+        reason_for_retry(&ended(ExitState::Rejected, "rejected: scope does not hold"));
     assert_eq!((reason, message.as_deref()), (AttemptReason::Repair, Some("scope does not hold")));
     let plane = start_plane(|_| {}).await;
     dispatch_run(&plane, "repair", |_| {}).await;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RunCost;
+use super::{RunCost, RunPhase};
 use crate::{Fault, Kind, LabelRef, Moment, ObjectRef, Resource};
 
 /// One execution of a run.
@@ -106,6 +106,9 @@ pub struct AgentDispatchAttemptStatus {
     /// The reason why it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_reason: Option<String>,
+    /// How its agent ended. Nothing if it was never launched, or ended before this was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_state: Option<ExitState>,
     /// The names of its artifacts.
     pub produced_artifacts: Vec<String>,
     /// The events of its sub-agents.
@@ -129,6 +132,24 @@ pub struct AgentDispatchAttemptStatus {
     pub limit_notes: Vec<String>,
 }
 
+/// How the agent of an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExitState {
+    /// Its work was verified.
+    Verified,
+    /// Its work did not pass the checks.
+    Rejected,
+    /// It failed.
+    Failed,
+    /// It was stopped.
+    Stopped,
+    /// Its budget is spent.
+    BudgetExhausted,
+    /// It may have left its limits.
+    EnforcementLost,
+}
+
 /// An event of a sub-agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -139,6 +160,9 @@ pub struct SubagentEvent {
     pub subagent: String,
     /// The phase of its run, with the reason.
     pub what: String,
+    /// The phase of its run. Nothing if the event was stored before this field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RunPhase>,
     /// The time of the event.
     pub at: Moment,
 }

@@ -207,7 +207,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             return Err(conflict("NoAttempt", format!("{} has no attempt", run.name())));
         };
         let (reason, verdict) = match reason {
-            AttemptReason::Retry => reason_for_retry(last.status.exit_reason.as_deref()),
+            AttemptReason::Retry => reason_for_retry(&last.status),
             AttemptReason::Initial
             | AttemptReason::Repair
             | AttemptReason::Resume

@@ -273,6 +273,7 @@ impl<
         run.status.waiting_for_worker = None;
         attempt.status.completed_at = Some(now);
         attempt.status.exit_reason = Some(ExitReason::of(launched).to_string());
+        attempt.status.exit_state = launched.state.exit_state();
         let mut writes = self.subagents.children(&mut run, &mut attempt).await?;
         writes.extend(self.sessions.session(&run, launched).await?);
         let results = match &launched.work {
