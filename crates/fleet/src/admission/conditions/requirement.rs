@@ -1,5 +1,7 @@
 //! The conditions of what an object needs.
 
+use std::collections::BTreeMap;
+
 use bailiwick_resources::{
     AgentCapabilityRequirement, AgentCapabilityRequirementStatus, AgentServiceAccount, AgentStack,
     ConditionType, Finding, Kind, MissingGrant, Moment, Object, ObjectRef, Reason, Standing,
@@ -10,17 +12,57 @@ use super::{Judgement, service_account_conditions, with_ready};
 use crate::admission::inventory::{Found, Inventory};
 use crate::admission::review::{Entry, EntryDecision, Review};
 
-/// The entries of a review for one owner, with the kind that would grant each.
-fn entries<'a>(review: &'a Review, owner: &ObjectRef) -> Vec<(Kind, &'a Entry)> {
-    let mine = |other: &ObjectRef| other.kind == owner.kind && other.name == owner.name;
-    let secrets = review.required_secrets.iter().filter(|secret| mine(&secret.need.owner));
-    let configs = review.required_configs.iter().filter(|config| mine(&config.need.owner));
-    let roles = review.required_roles.iter().filter(|_| owner.kind == Kind::AgentStack);
-    secrets
-        .map(|secret| (Kind::AgentSecretGrant, &secret.entry))
-        .chain(configs.map(|config| (Kind::AgentConfigGrant, &config.entry)))
-        .chain(roles.map(|role| (Kind::AgentRoleBinding, &role.entry)))
-        .collect()
+/// An entry of a review.
+struct KindEntry<'a> {
+    /// The kind that would grant it.
+    kind: Kind,
+    /// What needs it; none for the roles of the stack.
+    owner: Option<&'a ObjectRef>,
+    entry: &'a Entry,
+}
+
+impl KindEntry<'_> {
+    fn is_of(&self, owner: &ObjectRef) -> bool {
+        match self.owner {
+            Some(other) => other.kind == owner.kind && other.name == owner.name,
+            None => owner.kind == Kind::AgentStack,
+        }
+    }
+}
+
+/// The entries of a review, in the order of its missing grants.
+fn entries(review: &Review) -> impl Iterator<Item = KindEntry<'_>> {
+    let secrets = review.required_secrets.iter().map(|secret| KindEntry {
+        kind: Kind::AgentSecretGrant,
+        owner: Some(&secret.need.owner),
+        entry: &secret.entry,
+    });
+    let configs = review.required_configs.iter().map(|config| KindEntry {
+        kind: Kind::AgentConfigGrant,
+        owner: Some(&config.need.owner),
+        entry: &config.entry,
+    });
+    let roles = review.required_roles.iter().map(|role| KindEntry {
+        kind: Kind::AgentRoleBinding,
+        owner: None,
+        entry: &role.entry,
+    });
+    secrets.chain(configs).chain(roles)
+}
+
+/// The missing grants of an owner. A review has one for each entry that lacks its grant, in the same order: the n-th
+/// of a kind belongs to the n-th such entry of that kind.
+fn missing_grants(review: &Review, owner: &ObjectRef) -> Vec<MissingGrant> {
+    let mut of_kind: BTreeMap<Kind, Vec<&MissingGrant>> = BTreeMap::new();
+    for grant in review.missing_grants.iter().rev() {
+        of_kind.entry(grant.kind).or_default().push(grant);
+    }
+    let lacking = entries(review).filter(|one| one.entry.decision == EntryDecision::MissingGrant);
+    let grants = lacking.filter_map(|one| {
+        let grant = of_kind.get_mut(&one.kind)?.pop()?;
+        one.is_of(owner).then(|| grant.clone())
+    });
+    grants.collect()
 }
 
 /// The three conditions of a requirement.
@@ -43,8 +85,8 @@ pub fn requirement_conditions(
     match review {
         None => resolved.doubt(Reason::NotYetObserved, "nobody has reviewed it"),
         Some(review) => {
-            let entries = entries(review, owner).into_iter().map(|(_, entry)| entry);
-            for entry in entries.filter(|entry| entry.is_denied()) {
+            let mine = entries(review).filter(|one| one.is_of(owner)).map(|one| one.entry);
+            for entry in mine.filter(|entry| entry.is_denied()) {
                 let message = format!("{}: {}", entry.why.about, entry.why.message);
                 match entry.why.code == Reason::AccessReviewUnavailable {
                     true => resolved.doubt(entry.why.code, message),
@@ -131,17 +173,13 @@ pub fn requirement_status(
     let namespace = &requirement.metadata.namespace;
     let generation = requirement.metadata.generation;
     let findings = requirement_conditions(&requirement.spec, inventory, namespace, review);
-    let mine =
-        review.map(|review| entries(review, &requirement.spec.owner_ref)).unwrap_or_default();
-    let lacking = mine.iter().filter(|(_, entry)| entry.decision == EntryDecision::MissingGrant);
-    let messages: Vec<&str> = lacking.map(|(_, entry)| entry.why.message.as_str()).collect();
-    let missing = review.map(|review| review.missing_grants.as_slice()).unwrap_or_default();
-    let missing_grants: Vec<MissingGrant> =
-        missing.iter().filter(|grant| messages.contains(&grant.reason.as_str())).cloned().collect();
-    let invalid = mine.iter().flat_map(|&(kind, entry)| {
+    let owner = &requirement.spec.owner_ref;
+    let missing_grants = review.map(|review| missing_grants(review, owner)).unwrap_or_default();
+    let mine = review.into_iter().flat_map(entries).filter(|one| one.is_of(owner));
+    let invalid = mine.flat_map(|one| {
         let namespace = Some(namespace.clone());
-        entry.invalid.iter().map(move |name| ObjectRef {
-            kind,
+        one.entry.invalid.iter().map(move |name| ObjectRef {
+            kind: one.kind,
             name: name.clone(),
             namespace: namespace.clone(),
         })

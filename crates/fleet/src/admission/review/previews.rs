@@ -14,7 +14,8 @@ use super::{RequiredConfig, RequiredRole, RequiredSecret, ReviewInput, Scope};
 use crate::admission::requirements::KeyNeed;
 use crate::admission::yaml::to_yaml;
 
-/// Each missing grant, with the narrowest object that would be enough.
+/// A missing grant for each entry that lacks one, in the order of the entries, with the narrowest object that would be
+/// enough.
 pub(super) fn of(
     input: &ReviewInput<'_>,
     secrets: &[RequiredSecret],

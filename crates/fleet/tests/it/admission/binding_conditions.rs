@@ -218,6 +218,27 @@ fn requirement_lists_only_its_own_missing_grants() {
 }
 
 #[test]
+fn missing_grants_with_the_same_reason_are_distinguished() {
+    let mut world = World::good();
+    world.remove(Kind::AgentSecretGrant, "docs-key");
+    world.remove(Kind::AgentConfigGrant, "fixer-region");
+    let mut review = world.review();
+    let same = "a grant is missing".to_owned();
+    review.missing_grants.iter_mut().for_each(|grant| grant.reason.clone_from(&same));
+    review.required_secrets.iter_mut().for_each(|one| one.entry.why.message.clone_from(&same));
+    review.required_configs.iter_mut().for_each(|one| one.entry.why.message.clone_from(&same));
+    let records = collect(&world.frozen()).records;
+    for (name, expected) in
+        [("mcp.docs", &review.missing_grants[0]), ("stack.fixer", &review.missing_grants[1])]
+    {
+        let (_, record) = records.iter().find(|(known, _)| known == name).unwrap();
+        let object = Object::new(Metadata::named(name), record.clone());
+        let status = requirement_status(&object, &world.inventory(), Some(&review), now());
+        assert_eq!(status.missing_grants, [expected.clone()]);
+    }
+}
+
+#[test]
 fn author_cannot_escalate_without_the_rights_or_an_approval() {
     let mut world = World::good();
     world.set(
