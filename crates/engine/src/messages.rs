@@ -1,9 +1,9 @@
-//! The full messages of an agent: an attempt stores only the beginning of the final message, the events have
+//! The full messages of an agent: an attempt stores only the beginning of the final message, the event of its end has
 //! all of it.
 
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
-use bailiwick_model::event::EventKind;
+use bailiwick_model::event::{Event, EventKind};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::context::Context;
@@ -11,8 +11,6 @@ use crate::failure::Failure;
 
 /// A shorter message was not truncated.
 const CUT: usize = 4000;
-/// How many of the last events are searched.
-const BACK: u64 = 200;
 
 /// How many notifications a parent gets.
 const NOTIFICATIONS: u32 = 20;
@@ -20,25 +18,24 @@ const NOTIFICATIONS: u32 = 20;
 /// The mark behind a truncated message.
 const REST: &str = " … [cut]";
 
-/// The final message of an attempt, whole.
+/// The final message of a run's last attempt, whole.
 pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result<String, Failure> {
     if last.detail.chars().count() < CUT {
         return Ok(last.detail.clone());
     }
-    let events = context.with_store(async |store| {
-        let from = store.last_event(run).await?.saturating_sub(BACK);
-        Ok(store.run_events(run, from, u32::MAX).await?)
-    })?;
-    let of_it = events.into_iter().rev().filter(|event| event.agent.is_none());
-    let mut texts = of_it.filter_map(|event| {
-        let (EventKind::Text { text } | EventKind::Ended { detail: text, .. }) = event.what else {
-            return None;
-        };
-        Some(text)
+    let ends =
+        context.with_store(async |store| Ok(store.events_of_kind(run, "ended", 1).await?))?;
+    Ok(whole_message(last, ends))
+}
+
+/// The message of the event with which the attempt ended. If there is none, only the beginning is stored; it is marked
+/// as truncated.
+fn whole_message(last: &Attempt, ends: Vec<Event>) -> String {
+    let whole = ends.into_iter().find_map(|event| {
+        let EventKind::Ended { how, detail } = event.what else { return None };
+        (Some(how) == last.ending).then_some(detail)
     });
-    let found = texts.find(|text| text.starts_with(&last.detail));
-    // If only the beginning is stored, it is marked as truncated.
-    Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
+    whole.unwrap_or_else(|| format!("{}{REST}", last.detail))
 }
 
 /// The messages that a run got after its task, in order; and those that it has not received.
@@ -80,7 +77,43 @@ fn split_undelivered(mut texts: Vec<String>, not_heard: usize) -> (Vec<String>, 
 
 #[cfg(test)]
 mod tests {
-    use super::split_undelivered;
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::event::{ExitReason, Phase, ReportedBy};
+
+    use super::*;
+
+    #[test]
+    fn final_message_is_that_of_the_end_whatever_it_begins_with() {
+        let attempt = Attempt {
+            run: AgentId::parse("one").unwrap(),
+            number: 1,
+            cli: "script".to_owned(),
+            version: "1".to_owned(),
+            model: String::new(),
+            login: "api-key".to_owned(),
+            sandbox: "full".to_owned(),
+            session: None,
+            phase: Phase::Over,
+            ending: Some(ExitReason::Completed),
+            detail: "x".repeat(CUT),
+            exhausted: None,
+            started_at: 1,
+            ended_at: Some(2),
+            used: Used::default(),
+            budget: Allowance::default(),
+        };
+        let ended = |how| Event {
+            number: 1,
+            at: 2,
+            reported_by: ReportedBy::Supervisor,
+            agent: None,
+            what: EventKind::Ended { how, detail: "all of it".to_owned() },
+            raw: None,
+        };
+        assert_eq!(whole_message(&attempt, vec![ended(ExitReason::Completed)]), "all of it");
+        let of_another_end = whole_message(&attempt, vec![ended(ExitReason::CutOff)]);
+        assert_eq!(of_another_end, format!("{}{REST}", attempt.detail));
+    }
 
     #[test]
     fn last_messages_are_the_undelivered_ones() {

@@ -65,6 +65,9 @@ do = "say"
 text = "Farewells are there, with a test."
 "#;
 
+/// The call of `rogue` that the gate allows and the sandbox limits.
+pub(super) const RUN_SCRIPT: &str = "bash lib/try.sh";
+
 /// Ten ways over the line: eight that the gate sees, and a script for the sandbox.
 const ROGUE: &str = r#"
 [[agent.script]]
@@ -217,4 +220,14 @@ fn git(directory: &Path, arguments: &[&str]) -> Result<(), Failure> {
     }
     let why = String::from_utf8_lossy(&said.stderr).trim().to_owned();
     Err(Failure::general(format!("git {} failed: {why}", arguments.join(" "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rogue_runs_the_script_that_the_demo_shows() {
+        assert!(ROGUE.contains(&format!("command = \"{RUN_SCRIPT}\"")));
+    }
 }

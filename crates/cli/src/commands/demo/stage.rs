@@ -108,8 +108,12 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
         "\n`rogue` was denied {}. The sandbox stopped a script that the gate allowed:",
         counted(denied, "call")
     ));
+    let call = events.iter().find_map(|event| {
+        let EventKind::ToolCall { id, input, .. } = &event.what else { return None };
+        (input.get("command")? == scene::RUN_SCRIPT).then_some(id)
+    });
     let printed = events.iter().find_map(|event| match (&event.what, event.reported_by) {
-        (EventKind::ToolResult { output, .. }, ReportedBy::Program) if output.contains("git:") => {
+        (EventKind::ToolResult { id, output, .. }, ReportedBy::Program) if Some(id) == call => {
             Some(output.clone())
         }
         (_, _) => None,

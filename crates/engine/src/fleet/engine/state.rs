@@ -3,7 +3,7 @@
 use bailiwick_fleet::ports::{FinishedWork, Launched, LaunchedState};
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError, Work as _};
 use bailiwick_model::attempt::{Attempt, Used};
-use bailiwick_model::event::{EventKind, ExitReason};
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, LedgerNote, Run, RunStatus};
 use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
@@ -14,14 +14,10 @@ use super::is_supervised;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::launched_for;
+use crate::messages::final_message;
 use crate::running::granted;
 use crate::verifying::{AgentWork, VerificationReport, WorkOptions};
 use crate::work_patch::{Change, change};
-
-/// A final message of this length may have been truncated in the attempt.
-const CUT_FROM: usize = 3_900;
-/// How many of the last events are searched for the full message.
-const LAST_EVENTS: u32 = 500;
 
 /// The current state of a run. Each pass of the controllers calls this for each run, so it uses the open store.
 pub(super) fn read_state(
@@ -97,8 +93,8 @@ pub(super) fn read_state(
         let verification: VerificationReport = serde_json::from_str(&text)
             .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
         let work = finished_work(context, id, &run, &verification)?;
-        let report =
-            work.as_ref().map(|_| final_message(context, id, last, cursor)).transpose()?.flatten();
+        let report = work.as_ref().map(|_| final_message(context, id, last)).transpose()?;
+        let report = report.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         launched.work = work.map(|work| FinishedWork { report, ..work });
     }
     Ok(Some(launched))
@@ -131,30 +127,6 @@ fn cost(attempts: &[Attempt]) -> RunCost {
         tool_calls: sum.tool_calls.saturating_add(used.tool_calls),
         denied: sum.denied.saturating_add(used.denied),
     })
-}
-
-/// The final message of the agent. An attempt stores only the beginning of a long one; the last events have
-/// all of it.
-fn final_message(
-    context: &Context,
-    id: &AgentId,
-    last: &Attempt,
-    cursor: u64,
-) -> Result<Option<String>, Failure> {
-    let short = last.detail.trim();
-    if short.chars().count() < CUT_FROM {
-        return Ok(Some(short.to_owned()).filter(|short| !short.is_empty()));
-    }
-    let after = cursor.saturating_sub(u64::from(LAST_EVENTS));
-    let events =
-        context.with_store(async |store| Ok(store.run_events(id, after, LAST_EVENTS).await?))?;
-    let beginning: String = short.chars().take(CUT_FROM / 4).collect();
-    let text_of =
-        |what: EventKind| if let EventKind::Text { text } = what { Some(text) } else { None };
-    let own = events.into_iter().rev().filter(|event| event.agent.is_none());
-    let mut texts = own.filter_map(|event| text_of(event.what));
-    let whole = texts.find(|text| text.trim().starts_with(&beginning));
-    Ok(Some(whole.unwrap_or_else(|| short.to_owned())))
 }
 
 /// The verified commit: the one that the checks saw, even if the worktree has changed.
