@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use bailiwick_model::module::{CheckModule, GateModule};
+
 use crate::workspace;
 
 /// The workspace crates that each crate may import. Tests may also import the test kit, and nothing else.
@@ -219,6 +221,104 @@ fn engine_does_not_parse_arguments_or_print() {
     assert!(std::fs::read_to_string(output).unwrap().contains("io::stdout()"));
 }
 
+/// The crates that print, and the files of others that pass standard streams on: the terminal of `exec`, and the
+/// output of a setup command.
+#[test]
+fn only_cli_operator_and_gate_print() {
+    const PRINTING: [&str; 3] = ["cli", "operator", "gate"];
+    const STREAMS: [&str; 2] =
+        ["runner/src/supervisor/terminal.rs", "source-control/src/git/workspaces.rs"];
+    const CALLS: [&str; 5] = ["println!(", "print!(", "io::stdout()", "io::stderr()", "anstream::"];
+    let crates = workspace().join("crates");
+    let (mut printing, mut passing) = (BTreeSet::new(), BTreeSet::new());
+    for (name, _) in ALLOWED_IMPORTS.into_iter().filter(|(name, _)| *name != "testkit") {
+        for file in rust_files(&crates.join(name).join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let path = file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+            let prints = CALLS.iter().any(|call| text.contains(call));
+            if prints && PRINTING.contains(&name) {
+                printing.insert(name);
+            } else if prints {
+                passing.insert(path);
+            }
+        }
+    }
+    assert_eq!(printing, BTreeSet::from(PRINTING), "these print, which is the control");
+    assert_eq!(passing, BTreeSet::from(STREAMS.map(str::to_owned)));
+    let page = std::fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("printing outside `cli`, `operator` and `gate`"));
+}
+
+/// The table of commands that other crates know by name: each name is in the module of its row, the program has the
+/// command, and no other file of `engine` starts the program itself.
+#[test]
+fn commands_known_by_name_are_those_of_the_page() {
+    let page = std::fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
+    let rows =
+        page.lines().skip_while(|line| *line != "| command | named in | started by |").skip(2);
+    let rows: Vec<(String, String)> = rows
+        .map_while(|line| line.strip_prefix("| `bailiwick "))
+        .map(|row| {
+            let mut spans = row.split('`');
+            let command = spans.next().unwrap().to_owned();
+            (command, spans.nth(1).unwrap().to_owned())
+        })
+        .collect();
+    let commands: Vec<&str> = rows.iter().map(|(command, _)| command.as_str()).collect();
+    assert_eq!(commands, ["supervise", "gate", "mcp", "sandbox-init", "script-agent"]);
+    let cli = source_of("cli");
+    let plumbing = std::fs::read_to_string(cli.join("plumbing.rs")).unwrap();
+    let mut known = BTreeSet::new();
+    for (command, module) in &rows {
+        let parts: Vec<&str> = module.split("::").collect();
+        let place = source_of(parts[0]).join(parts[1..].join("/"));
+        let file = if place.is_dir() { place.join("mod.rs") } else { place.with_extension("rs") };
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(&format!("\"{command}\"")), "{module} does not name {command}");
+        let is_command = plumbing.contains(&format!("Some(\"{command}\")"))
+            || cli.join("commands").join(command).with_extension("rs").is_file();
+        assert!(is_command, "there is no command {command}");
+        known.insert(file);
+    }
+    let engine = source_of("engine");
+    for file in rust_files(&engine) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let starts_itself = text.contains("own_program()?");
+        assert!(!starts_itself || known.contains(&file), "{}", file.display());
+    }
+}
+
+/// A capability has the same name in the kit, as a gate, and as a check.
+#[test]
+fn capability_has_one_name_everywhere() {
+    let crates = workspace().join("crates");
+    let embedded = crates.join("kit/embedded/capabilities");
+    let mut capabilities = BTreeSet::new();
+    for category in std::fs::read_dir(&embedded).unwrap() {
+        let category = category.unwrap();
+        for capability in std::fs::read_dir(category.path()).unwrap() {
+            let parts = [category.file_name(), capability.unwrap().file_name()];
+            capabilities
+                .insert(parts.map(|part| part.into_string().unwrap()).join("_").replace('-', "_"));
+        }
+    }
+    assert!(capabilities.contains("scope_files_whitelist"), "{capabilities:?}");
+    let gates = GateModule::ALL.iter().map(|module| (module.path(), "gates::", "policy/src/gates"));
+    let checks =
+        CheckModule::ALL.iter().map(|module| (module.path(), "verifies::", "verify/src/checks"));
+    for (path, prefix, directory) in gates.chain(checks) {
+        let name = path.strip_prefix(prefix).unwrap();
+        assert!(capabilities.contains(name), "no capability has the module {path}");
+        let place = crates.join(directory).join(name);
+        assert!(place.is_dir() || place.with_extension("rs").is_file(), "{}", place.display());
+        let (category, rest) = name.split_once('_').unwrap();
+        let manifest = embedded.join(category).join(rest.replace('_', "-")).join("capability.toml");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        assert!(text.contains(&format!("\"{path}\"")), "{}: {path}", manifest.display());
+    }
+}
+
 /// Which top-level modules of a crate import which others. Tests do not count.
 fn imports_between_modules(root: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let source = root.join("src");
@@ -334,18 +434,72 @@ fn architecture_page_names_only_existing_items() {
         }
     }
     assert!(checked > 40, "only {checked} names were found");
+    let sources: Vec<PathBuf> = crates.iter().map(|name| source_of(name)).collect();
+    let mut without_crate = 0;
+    for span in page.split('`').skip(1).step_by(2).filter(|span| is_name_in_code(span)) {
+        let parts: Vec<&str> = span.split('(').next().unwrap().split("::").collect();
+        if !crates.contains(parts[0]) && !NAMES_OF_OTHERS.contains(&span) {
+            assert!(exists_somewhere(&sources, &parts), "docs/architecture.md names `{span}`");
+            without_crate += 1;
+        }
+    }
+    assert!(without_crate > 40, "only {without_crate} names were found");
     let engine = workspace().join("crates/engine/src");
     assert!(exists(&engine, &["running", "LockedRun", "attempt"]));
     assert!(!exists(&engine, &["running", "interrupt"]) && !exists(&engine, &["wire"]));
+    for missing in ["supervisor::talk", "Observer::called_by_nobody", "NoSuchType"] {
+        let parts: Vec<&str> = missing.split("::").collect();
+        assert!(is_name_in_code(missing) && !exists_somewhere(&sources, &parts), "{missing}");
+    }
+}
+
+/// Names in the page that are not names of items in our code: variants of enums, and an event of Claude Code.
+const NAMES_OF_OTHERS: [&str; 3] = ["Kernel", "TextOnly", "UserPromptSubmit"];
+
+/// Whether a span is a path such as `a::b`, or the name of a type. Capabilities have hyphens or stars in their paths.
+fn is_name_in_code(span: &str) -> bool {
+    let is_plain = span.chars().all(|c| c.is_alphanumeric() || "_:()".contains(c));
+    let is_type = span.starts_with(|c: char| c.is_uppercase())
+        && span.contains(|c: char| c.is_lowercase())
+        && !span.contains('_');
+    is_plain && (span.contains("::") || is_type)
+}
+
+fn source_of(name: &str) -> PathBuf {
+    workspace().join("crates").join(name.replace('_', "-")).join("src")
+}
+
+/// Whether a path without its crate names a module or an item below any of these directories.
+fn exists_somewhere(sources: &[PathBuf], parts: &[&str]) -> bool {
+    let (first, rest) = parts.split_first().unwrap();
+    if first.starts_with(|c: char| c.is_uppercase()) {
+        return sources.iter().any(|source| exists(source, parts));
+    }
+    let files = sources.iter().flat_map(|source| rust_files(source));
+    let directories: BTreeSet<PathBuf> = files
+        .flat_map(|file| file.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>())
+        .filter(|directory| directory.file_name().is_some_and(|name| name == *first))
+        .collect();
+    let in_directory = directories.iter().any(|directory| exists(directory, rest));
+    let file = format!("{first}.rs");
+    let mut files = sources.iter().flat_map(|source| rust_files(source));
+    in_directory
+        || files.any(|path| {
+            path.file_name().is_some_and(|name| name == file.as_str())
+                && exists(path.parent().unwrap(), parts)
+        })
 }
 
 /// Whether a path below a module names a module, or items that its files declare.
 fn exists(directory: &Path, parts: &[&str]) -> bool {
     let [first, rest @ ..] = parts else { return true };
-    if directory.join(first).is_dir() {
-        return exists(&directory.join(first), rest);
-    }
     let file = directory.join(format!("{first}.rs"));
+    if directory.join(first).is_dir() {
+        let is_below = exists(&directory.join(first), rest);
+        if is_below || !file.is_file() {
+            return is_below;
+        }
+    }
     let files = match file.is_file() {
         true => vec![file.clone()],
         false if directory.is_dir() => rust_files(directory),
