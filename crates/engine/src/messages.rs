@@ -45,7 +45,7 @@ pub fn messages_after_task(
 ) -> Result<(Vec<String>, Vec<String>), Failure> {
     let directory = RunDirectory::new(&context.state, run.as_str());
     let not_heard = directory.pending_messages().map_err(|error| {
-        Failure::general(format!("what `{run}` has not heard cannot be read: {error}"))
+        Failure::general(format!("the undelivered messages of `{run}` cannot be read: {error}"))
     })?;
     let events =
         context.with_store(async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;

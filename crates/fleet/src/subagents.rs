@@ -36,10 +36,10 @@ pub struct ParallelLimits {
 
 /// A limit that is reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{active} sub-agents are at work {wherein}, and {most} is the limit; wait for one to end")]
+#[error("{active} sub-agents are running {place}, and {most} is the limit; wait for one to end")]
 pub struct LimitReached {
     /// Where it is counted.
-    pub wherein: String,
+    pub place: String,
     /// How many there are.
     pub active: u32,
     /// How many may be.
@@ -61,9 +61,9 @@ pub fn may_start(
         ("in this pool".to_owned(), at_work.pool, limits.pool),
         ("in this repository".to_owned(), at_work.repository, limits.repository),
     ];
-    for (wherein, active, most) in checks {
+    for (place, active, most) in checks {
         if let Some(most) = most.filter(|most| active >= *most) {
-            return Err(LimitReached { wherein, active, most });
+            return Err(LimitReached { place, active, most });
         }
     }
     Ok(())

@@ -191,7 +191,7 @@ fn with_pending_messages(
         return Ok(StartMessages { start: start.clone(), words: None, pending: 0 });
     };
     let mut all = directory.pending_messages().map_err(|error| {
-        Failure::general(format!("what it has not heard cannot be read: {error}"))
+        Failure::general(format!("its undelivered messages cannot be read: {error}"))
     })?;
     let pending = all.len();
     all.extend(words.clone());

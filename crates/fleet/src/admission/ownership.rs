@@ -40,7 +40,7 @@ pub enum NotOwner {
     )]
     Untrusted,
     #[error(
-        "nobody knows who applied {kind} `{name}`: an owner of the repository must delete it and apply it again"
+        "it is not known who applied {kind} `{name}`: an owner of the repository must delete it and apply it again"
     )]
     AuthorUnknown { kind: Kind, name: String },
     #[error(

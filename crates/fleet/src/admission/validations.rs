@@ -275,7 +275,7 @@ pub fn approval_mode(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     }
     if mode == ApprovalMode::Yolo {
         if candidate.situation.trust_tier == TrustTier::Untrusted {
-            forbid("untrusted work is never started with nobody to ask".to_owned());
+            forbid("untrusted work is never started without approvals".to_owned());
         }
         // Anyone who may comment, add a label or send a webhook could start it.
         let open = match candidate.situation.source {
@@ -292,10 +292,10 @@ pub fn approval_mode(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
         };
         if open {
             let source = candidate.situation.source.as_str();
-            forbid(format!("work from `{source}` is never started with nobody to ask"));
+            forbid(format!("work from `{source}` is never started without approvals"));
         }
         if candidate.situation.actor.is_none() && !open {
-            forbid("nobody is known to have started it".to_owned());
+            forbid("it is not known who started it".to_owned());
         }
     }
     if let AdapterProbe::Seen(adapter) = &candidate.facts.adapter

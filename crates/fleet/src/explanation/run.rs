@@ -98,9 +98,9 @@ fn origin(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> Vec<String
 fn approval_line(approval: &Object<AgentApproval>) -> String {
     let spec = &approval.spec;
     let answer = match (approval.status.phase, &approval.status.decided_by) {
-        (ApprovalPhase::Pending, _) => "nobody has answered".to_owned(),
-        (ApprovalPhase::Approved, by) => format!("yes, by {}", by.as_deref().unwrap_or("-")),
-        (ApprovalPhase::Rejected, by) => format!("no, by {}", by.as_deref().unwrap_or("-")),
+        (ApprovalPhase::Pending, _) => "not answered yet".to_owned(),
+        (ApprovalPhase::Approved, by) => format!("approved by {}", by.as_deref().unwrap_or("-")),
+        (ApprovalPhase::Rejected, by) => format!("rejected by {}", by.as_deref().unwrap_or("-")),
         (ApprovalPhase::Expired, _) => "nobody answered in time".to_owned(),
     };
     format!("{} {}: {answer}", approval.name(), spec.action.summary)
@@ -117,7 +117,7 @@ fn standing(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String,
         each.collect::<Vec<_>>()
     };
     if let (Some(why), false) = (&status.cancel_requested, status.phase.is_final()) {
-        return (format!("it is being ended: {why}"), Vec::new());
+        return (format!("it is being cancelled: {why}"), Vec::new());
     }
     match status.phase {
         RunPhase::Pending => ("it is being admitted".to_owned(), Vec::new()),
@@ -125,20 +125,20 @@ fn standing(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String,
         RunPhase::Running => {
             let agent = status.ledger_run_id.as_deref().unwrap_or(name);
             let next = vec![format!("watch it: bailiwick logs -f {agent}")];
-            ("its agent is at work".to_owned(), next)
+            ("its agent is running".to_owned(), next)
         }
         RunPhase::WaitingForApproval => {
             let waits = open().count();
-            (format!("it waits for people; open questions: {waits}"), answers())
+            (format!("it waits for approvals; open: {waits}"), answers())
         }
-        RunPhase::Succeeded => (format!("it is done: {why}"), Vec::new()),
+        RunPhase::Succeeded => (format!("it succeeded: {why}"), Vec::new()),
         RunPhase::Failed => {
-            let next = vec![format!("try it again: bailiwick runs retry {name}")];
+            let next = vec![format!("retry it: bailiwick runs retry {name}")];
             (format!("it failed: {why}"), next)
         }
         RunPhase::Cancelled => {
-            let next = vec![format!("start it again: bailiwick runs retry {name}")];
-            (format!("it was ended: {why}"), next)
+            let next = vec![format!("retry it: bailiwick runs retry {name}")];
+            (format!("it was cancelled: {why}"), next)
         }
     }
 }
@@ -152,10 +152,10 @@ fn queued(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String, V
     match &around.pool {
         None => {
             let next = vec![format!("apply the RunnerPool {pool}, or cancel the run")];
-            (format!("it waits for the pool {pool}, which is not there"), next)
+            (format!("it waits for the pool {pool}, which does not exist"), next)
         }
         Some(found) if found.spec.paused => {
-            let next = vec![format!("let the pool {pool} go on: set its paused to false")];
+            let next = vec![format!("resume the pool {pool}: set its paused to false")];
             (format!("it waits for the pool {pool}, which is paused"), next)
         }
         Some(found) if found.status.active >= found.spec.capacity => {
@@ -164,7 +164,7 @@ fn queued(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String, V
                 format!("or raise the capacity of the pool {pool}"),
             ];
             let full = format!("{} of {}", found.status.active, found.spec.capacity);
-            (format!("it waits for room in the pool {pool}: {full} are at work"), next)
+            (format!("it waits for capacity in the pool {pool}: {full} are in use"), next)
         }
         Some(_) => {
             let next = vec!["is `bailiwick serve` running? It starts runs.".to_owned()];

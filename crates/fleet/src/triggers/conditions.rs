@@ -117,7 +117,7 @@ fn source_configured(rule: &AgentTriggerRule, facts: &RuleFacts) -> Finding {
         }
         if let Some(bare) = meant.iter().find(|repository| !repository.has_webhook_secret) {
             let message = format!(
-                "{} of `{}` would come by a webhook that nobody can check: set webhookSecretRef",
+                "{} of `{}` would come by a webhook that cannot be verified: set webhookSecretRef",
                 delivered.join(", "),
                 bare.full_name
             );
@@ -139,7 +139,7 @@ fn workflows(rule: &AgentTriggerRule, meant: &[&RepositoryFacts]) -> Option<Find
     let seen: Vec<&Vec<String>> =
         meant.iter().filter_map(|repository| repository.known_workflows.as_ref()).collect();
     if seen.is_empty() {
-        let message = "nobody has looked yet which workflows there are";
+        let message = "the workflows of the repository have not been read yet";
         return Some(Finding::unknown(kind, Reason::NotYetObserved, message));
     }
     for wanted in &rule.matcher.workflow {
@@ -201,7 +201,7 @@ fn target_stack_ready(rule: &AgentTriggerRule, facts: &RuleFacts) -> Finding {
             Finding::fails(kind, Reason::StackNotAdmitted, message)
         }
         StackFacts::Unknown(why) => {
-            let message = format!("nobody knows yet whether stack `{stack}` is ready: {why}");
+            let message = format!("it is not known yet whether stack `{stack}` is ready: {why}");
             Finding::unknown(kind, Reason::CapabilityResolutionUnknown, message)
         }
     }

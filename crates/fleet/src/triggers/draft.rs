@@ -122,10 +122,10 @@ pub(super) fn written<T: serde::Serialize>(word: &T) -> String {
 fn approval(rule: &AgentTriggerRule) -> String {
     let asked = &rule.approval_policy.require_for;
     if asked.is_empty() {
-        return "the rule asks nobody".to_owned();
+        return "the rule requires no approval".to_owned();
     }
     let words: Vec<String> = asked.iter().map(written).collect();
-    format!("a person is asked for {}", words.join(", "))
+    format!("a person must approve {}", words.join(", "))
 }
 
 fn source_refs(event: &SourceEvent, mode: WorkItemMode, seen: &EventContext) -> SourceRefs {

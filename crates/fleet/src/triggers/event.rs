@@ -206,7 +206,7 @@ impl SourceEvent {
             None if self.pull_request.is_some()
                 || (self.telling == EventSource::Ci && self.forge != ForgeKind::Generic) =>
             {
-                return Some("nobody said which repository its commit comes from".to_owned());
+                return Some("it is not known which repository its commit comes from".to_owned());
             }
             Some(_) | None => {}
         }

@@ -319,7 +319,7 @@ fn outcome(
         return Outcome::Duplicate { of: earlier.name.clone(), run: earlier.run.clone() };
     }
     if event.sha.is_none() {
-        let why = "nobody knows which commit it is about: the forge did not say";
+        let why = "its commit is not known: the forge does not name it";
         return refused("CommitUnknown", why);
     }
     let about = TemplateContext { rule: rule.name(), task_kind: &spec.task_kind, event };

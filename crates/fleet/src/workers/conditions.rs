@@ -58,7 +58,7 @@ impl WorkerRecord {
         };
         let present = match self.is_present {
             true => "it answers".to_owned(),
-            false => format!("it was last heard of at {}", self.seen_at),
+            false => format!("it was last seen at {}", self.seen_at),
         };
         let is_active = self.state == WorkerState::Active;
         vec![

@@ -68,7 +68,7 @@ pub fn permit(
         Verb::Cleanup if status.state == WorkspaceState::Archived => Ok(()),
         _ if !there => refuse("its files are not there", "recover it first"),
         Verb::Archive | Verb::Cleanup | Verb::RebaseStart if conflicts => {
-            refuse("a rebase waits for somebody", "mark it resolved or abort it first")
+            refuse("a rebase has conflicts", "mark it resolved or abort it first")
         }
         Verb::Cleanup if status.git.dirty => {
             refuse("it has changes that are not committed", "commit them, or archive it")
@@ -80,7 +80,7 @@ pub fn permit(
         | Verb::RebaseAbort
             if !conflicts =>
         {
-            refuse("no rebase waits for anybody", "start one first")
+            refuse("no rebase has conflicts", "start one first")
         }
         Verb::RebaseAutoResolve
         | Verb::RebaseOpenInEditor

@@ -25,7 +25,7 @@ pub struct Report<'a> {
 pub fn check_status(report: &Report<'_>) -> WriteBack {
     let (state, words) = match report.phase {
         RunPhase::Pending | RunPhase::Queued => (CheckState::Pending, "waits for its turn"),
-        RunPhase::Running => (CheckState::Pending, "is at work"),
+        RunPhase::Running => (CheckState::Pending, "is running"),
         RunPhase::WaitingForApproval => (CheckState::Pending, "waits for a person"),
         RunPhase::Succeeded => (CheckState::Success, "is done"),
         RunPhase::Failed => (CheckState::Failure, "failed"),

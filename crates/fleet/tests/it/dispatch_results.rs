@@ -489,7 +489,7 @@ async fn commit_status_follows_the_run() {
     let plane = allowing(&[("check-status", "auto"), ("create-branch", "always-approve")]).await;
     let status = |state, words: &str| (state, words.to_owned());
     let waiting = status(CheckState::Pending, "waits for its turn");
-    let working = status(CheckState::Pending, "is at work");
+    let working = status(CheckState::Pending, "is running");
     let asking = status(CheckState::Pending, "waits for a person");
     let done = status(CheckState::Success, "is done");
     let cancelled = status(CheckState::Error, "was cancelled");
@@ -573,7 +573,7 @@ async fn retry_is_reported_like_a_first_attempt() {
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     assert_eq!(only_run(&plane).await.status.check_report, Some(CheckReport::default()));
     reconcile(&plane).await;
-    assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is at work".to_owned()));
+    assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is running".to_owned()));
     assert!(states(&plane).len() > reported.len());
 }
 

@@ -105,8 +105,8 @@ fn queued_run_says_what_it_waits_for() {
     let queued = || run(|run| run.status.phase = RunPhase::Queued);
     let with =
         |pool| explain(&queued(), &RelatedObjects { pool, ..RelatedObjects::default() }).summary;
-    assert!(with(None).contains("which is not there"));
-    assert!(with(Some(pool(2, false))).contains("2 of 2 are at work"));
+    assert!(with(None).contains("which does not exist"));
+    assert!(with(Some(pool(2, false))).contains("2 of 2 are in use"));
     assert!(with(Some(pool(0, true))).contains("which is paused"));
     assert!(with(Some(pool(0, false))).contains("which has room"));
     let behind = run(|run| {
@@ -156,7 +156,7 @@ fn waiting_run_names_its_approval_and_a_failed_run_its_reason() {
     );
     assert_eq!(explanation.summary, "it failed: ApprovalRejected: ada said no");
     let lines: Vec<&String> = explanation.facts.iter().flat_map(|fact| &fact.lines).collect();
-    assert!(lines.iter().any(|line| line.contains("no, by ada")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("rejected by ada")), "{lines:?}");
     assert!(explanation.next.iter().any(|next| next.contains("change what was refused")));
     let condition = explanation.conditions.first().unwrap();
     assert_eq!(condition.meaning, "An approval was denied.");

@@ -61,14 +61,14 @@ fn each_parallelism_limit_applies_separately() {
     };
     assert_eq!(may_start("r", &definition, &below, &limits), Ok(()));
     assert_eq!(may_start("r", &definition, &below, &ParallelLimits::default()), Ok(()));
-    for (active, wherein) in [
+    for (active, place) in [
         (ActiveSubagents { by_definition: by_definition(2), ..below.clone() }, "as `r`"),
         (ActiveSubagents { run: 3, ..below.clone() }, "for this run"),
         (ActiveSubagents { stack: 4, ..below.clone() }, "for this stack"),
         (ActiveSubagents { pool: 5, ..below.clone() }, "in this pool"),
         (ActiveSubagents { repository: 9, ..below.clone() }, "in this repository"),
     ] {
-        assert_eq!(may_start("r", &definition, &active, &limits).unwrap_err().wherein, wherein);
+        assert_eq!(may_start("r", &definition, &active, &limits).unwrap_err().place, place);
     }
     let other = ActiveSubagents { by_definition: by_definition(2), ..below };
     assert_eq!(may_start("other", &definition, &other, &limits), Ok(()));

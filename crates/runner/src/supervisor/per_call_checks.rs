@@ -17,7 +17,7 @@ const RULE: &str = "bailiwick::checks";
 /// The reason when a tree cannot be checked.
 const UNCHECKED: &str = "the checks that run after each call could not be run";
 /// The advice when the agent's own files are the cause.
-const FIX_ADVICE: &str = "mend that; your calls go on from here, and nothing of it lands as it is";
+const FIX_ADVICE: &str = "fix it; you can continue, but this work does not land as it is";
 
 /// The checks of one attempt.
 pub(super) struct PerCallChecks {

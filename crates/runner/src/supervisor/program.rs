@@ -344,10 +344,8 @@ fn watch(
         }
         if attempt_state.idle() > supervision.idle {
             let minutes = supervision.idle.as_secs().div_ceil(60);
-            attempt_state.end(
-                ExitReason::TimedOut,
-                &format!("nothing was heard of it for {minutes} minutes"),
-            );
+            attempt_state
+                .end(ExitReason::TimedOut, &format!("it reported nothing for {minutes} minutes"));
         }
         if let BudgetState::Exhausted(BudgetLimit::Time) = attempt_state.budget_state() {
             attempt_state.exhaust(Exhausted::Minutes, "the budget is spent: minutes");

@@ -39,7 +39,7 @@ fn runs_start_and_runs_cancel_and_wait_for_the_end() {
     place.run(&["runs", "start", "app", "none", "--task", "x"]).expect_code(2);
     place.run(&["runs", "cancel", "adr-none"]).expect_code(2);
     let explained = place.run(&["explain", &format!("run/{name}")]).expect_code(0);
-    assert!(explained.out.contains("it was ended"), "{}", explained.out);
+    assert!(explained.out.contains("it was cancelled"), "{}", explained.out);
     assert!(explained.err.contains("runs retry"), "{}", explained.err);
 }
 

@@ -193,14 +193,14 @@ pub(super) fn subject_is_there(
         SubjectKind::McpServer => look::<AgentMcpServer>(inventory, namespace, name, judgement),
         SubjectKind::Group | SubjectKind::Team => {
             if !inventory.has_members(name) {
-                let message = format!("nobody of the group `{name}` has signed in yet");
+                let message = format!("no member of the group `{name}` has signed in yet");
                 judgement.doubt(Reason::NotYetObserved, message);
             }
         }
         SubjectKind::User => match people {
             None => judgement.doubt(Reason::NotYetObserved, "the identity provider was not asked"),
             Some(people) if people.contains(name) => {}
-            Some(_) => judgement.fault(Reason::SubjectMissing, format!("nobody knows `{name}`")),
+            Some(_) => judgement.fault(Reason::SubjectMissing, format!("`{name}` is not known")),
         },
     }
     if let Some(stack) = &subject.stack_ref {

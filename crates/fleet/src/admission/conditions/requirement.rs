@@ -83,7 +83,7 @@ pub fn requirement_conditions(
     }
     let mut resolved = Judgement::of(ConditionType::GrantsResolved);
     match review {
-        None => resolved.doubt(Reason::NotYetObserved, "nobody has reviewed it"),
+        None => resolved.doubt(Reason::NotYetObserved, "it has not been reviewed yet"),
         Some(review) => {
             let mine = entries(review).filter(|one| one.is_of(owner)).map(|one| one.entry);
             for entry in mine.filter(|entry| entry.is_denied()) {
@@ -158,7 +158,7 @@ fn lacking(
         "start-mcp-servers" => None,
         unknown => match named {
             Some(_) => None,
-            None => Some(format!("nobody knows what `{unknown}` means")),
+            None => Some(format!("`{unknown}` is not a known capability")),
         },
     })
 }

@@ -181,7 +181,7 @@ fn session(facts: &SessionFacts) -> Finding {
 fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
     let mut judgement = Judgement::of(ConditionType::ApprovalSatisfied);
     let Some(facts) = facts else {
-        judgement.doubt(Reason::NotYetObserved, "nobody has looked for questions");
+        judgement.doubt(Reason::NotYetObserved, "approvals have not been checked yet");
         return judgement.end(Reason::NoApprovalRequired, "");
     };
     let in_phase = |phase: ApprovalPhase| facts.iter().filter(move |fact| fact.phase == phase);
@@ -217,8 +217,8 @@ fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
         judgement.fault(reason, "a person has not answered yet");
     }
     match facts.is_empty() {
-        true => judgement.end(Reason::NoApprovalRequired, "nobody has to be asked"),
-        false => judgement.end(Reason::ApprovalsGranted, "everybody has said yes"),
+        true => judgement.end(Reason::NoApprovalRequired, "no approval is needed"),
+        false => judgement.end(Reason::ApprovalsGranted, "all approvals are granted"),
     }
 }
 

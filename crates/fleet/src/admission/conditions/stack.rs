@@ -66,7 +66,7 @@ fn reviewed(
 ) -> Finding {
     let mut judgement = Judgement::of(kind);
     if input.reviews.is_empty() {
-        judgement.doubt(Reason::NotYetObserved, "nobody has reviewed it");
+        judgement.doubt(Reason::NotYetObserved, "it has not been reviewed yet");
     }
     if kind == ConditionType::RuntimeIdentityReady
         && let Err((reason, message)) = stack_pool(input.frozen, input.inventory)

@@ -46,7 +46,9 @@ pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
         judgement.fault(Reason::UnsupportedProvider, error.to_string());
     }
     match &input.facts.adapter {
-        AdapterProbe::NotYet => judgement.doubt(Reason::NotYetObserved, "nobody has asked it yet"),
+        AdapterProbe::NotYet => {
+            judgement.doubt(Reason::NotYetObserved, "it has not been checked yet")
+        }
         AdapterProbe::Unsupported(why) => judgement.fault(Reason::UnsupportedBaseAgent, why),
         AdapterProbe::Unavailable(why) => judgement.fault(Reason::AdapterUnavailable, why),
         AdapterProbe::Seen(facts) => {
@@ -204,7 +206,8 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
                 judgement.fault(Reason::McpProbeFailed, format!("`{name}`: {why}"));
             }
             McpProbe::NotYet => {
-                judgement.doubt(Reason::NotYetObserved, format!("nobody has asked `{name}` yet"));
+                judgement
+                    .doubt(Reason::NotYetObserved, format!("`{name}` has not been checked yet"));
             }
         }
     }
@@ -319,7 +322,7 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
             }
             SkillProbe::NotYet => {
                 judgement
-                    .doubt(Reason::NotYetObserved, format!("nobody has looked for `{name}` yet"));
+                    .doubt(Reason::NotYetObserved, format!("`{name}` has not been checked yet"));
             }
         }
     }
@@ -352,7 +355,7 @@ fn agents_doc(input: &StackInput<'_>, judgement: &mut Judgement) {
             judgement.fault(Reason::AgentsDocMissing, format!("agentsDocRef: `{path}`: {why}"));
         }
         SkillProbe::NotYet => {
-            let message = format!("nobody has looked for `{path}` yet");
+            let message = format!("`{path}` has not been checked yet");
             judgement.doubt(Reason::NotYetObserved, message);
         }
     }
@@ -465,7 +468,7 @@ pub fn policy_admitted(input: &StackInput<'_>) -> Finding {
     let stack = &input.frozen.stack;
     match &input.facts.role {
         KitRole::NotYet => {
-            judgement.doubt(Reason::NotYetObserved, "nobody has looked for its role")
+            judgement.doubt(Reason::NotYetObserved, "its role has not been checked yet")
         }
         KitRole::Missing(why) => judgement.fault(Reason::KitRoleMissing, why),
         KitRole::Found(_) => {}

@@ -455,7 +455,7 @@ fn stack_facts(inventory: &Inventory, rule: &Object<AgentTriggerRule>) -> trigge
     let ready = stack.status.conditions.iter().find(|one| one.kind == ConditionType::Ready);
     let current = ready.filter(|one| one.observed_generation == stack.metadata.generation);
     match current {
-        None => triggers::StackFacts::Unknown("nobody has looked yet".to_owned()),
+        None => triggers::StackFacts::Unknown("it has not been checked yet".to_owned()),
         Some(one) => match one.status {
             Standing::True => triggers::StackFacts::Ready,
             Standing::False => triggers::StackFacts::NotReady(one.message.clone()),

@@ -143,7 +143,7 @@ fn unknown_owners_authors_and_accounts_are_refused() {
     applied_by(&mut world, Kind::AgentRoleBinding, BINDING, "bob");
     assert_refused(&world, "`bob` applied AgentRoleBinding `fixer-reads` and has no forge account");
     applied_by(&mut world, Kind::AgentRoleBinding, BINDING, "");
-    assert_refused(&world, "nobody knows who applied AgentRoleBinding `fixer-reads`");
+    assert_refused(&world, "it is not known who applied AgentRoleBinding `fixer-reads`");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn author_of_the_role_must_be_an_owner_too() {
     world.add(Kind::Role, "keys", json!({ "rules": rules, "cluster": false }));
     let role = json!({ "kind": "Role", "name": "keys" });
     world.set(Kind::AgentRoleBinding, BINDING, "/roleRef", role);
-    assert_refused(&world, "nobody knows who applied Role `keys`");
+    assert_refused(&world, "it is not known who applied Role `keys`");
     applied_by(&mut world, Kind::Role, "keys", "mallory");
     assert_refused(&world, "`mallory` applied Role `keys` and has no forge account");
     applied_by(&mut world, Kind::Role, "keys", "ada");
@@ -218,7 +218,7 @@ fn binding_condition_says_that_owners_decide() {
     applied_by(&mut world, Kind::AgentRoleBinding, BINDING, "");
     let unknown = escalation(&world);
     assert_eq!(unknown.status, Standing::False);
-    assert!(unknown.message.contains("nobody knows who applied"), "{}", unknown.message);
+    assert!(unknown.message.contains("it is not known who applied"), "{}", unknown.message);
     assert_eq!(world.review_in(Scope::Stack).decision, Decision::Denied);
 }
 

@@ -37,7 +37,7 @@ fn execution_records_every_field() {
     assert_eq!(execution.decision, ExecutionDecision::Created);
     assert_eq!(execution.matched, ["source: ci", "conclusion: `failure`", "branches: `main`"]);
     assert!(execution.dedupe_key.as_ref().unwrap().ends_with(SHA));
-    assert_eq!(execution.approval_decision.as_deref(), Some("a person is asked for write-back"));
+    assert_eq!(execution.approval_decision.as_deref(), Some("a person must approve write-back"));
     assert_eq!(execution.at, now());
     let run = planned.run.as_ref().unwrap();
     assert_eq!(execution.dispatch_run.as_ref(), Some(&run.name));
