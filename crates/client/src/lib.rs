@@ -8,8 +8,6 @@
 //! Requests and responses are the types of the API, so that a command is written once and prints the same in both
 //! cases. [`ContextsFile`] has the logins.
 
-#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
-
 mod contexts;
 mod error;
 mod fleet_client;

@@ -2,7 +2,6 @@
 //!
 //! Nothing here prints or reads arguments. What a service reports while it works goes to
 //! [`notices::Notices`] and to the observers that its caller hands it.
-#![expect(missing_docs, reason = "the crate is not published; names say what fields are")]
 
 pub mod agent_names;
 pub mod agent_programs;

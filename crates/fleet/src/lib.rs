@@ -8,8 +8,6 @@
 //!                                                             ports ─▶ workers, traces
 //! ```
 
-#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
-
 pub mod admission;
 pub mod bundle;
 pub mod controllers;

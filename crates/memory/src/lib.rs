@@ -15,8 +15,6 @@
 //! Comments are the record. The checkpoint in the body is a cache that is rebuilt from them, because a forge
 //! can lose an edit of a body, and because comments do not become visible in the order of their ids.
 
-#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
-
 mod budget;
 mod checkpoint;
 mod claim_compaction;

@@ -130,11 +130,6 @@ impl Toolchain {
     }
 }
 
-/// A digest that is another one when the compilers of this process's environment may be.
-pub fn toolchain_stamp() -> String {
-    Host::observe().stamp()
-}
-
 impl Host {
     /// From the environment of this process.
     pub fn observe() -> Self {

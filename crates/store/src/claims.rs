@@ -1,5 +1,5 @@
-//! Claims: exclusive leases on paths. `control` makes the decisions, inside the transaction that reads the
-//! claims and writes the result.
+//! Claims: exclusive leases on paths. `lifecycle::delegation::claim` makes the decisions, inside the transaction that
+//! reads the claims and writes the result.
 
 use std::collections::BTreeSet;
 

@@ -3,8 +3,6 @@
 //! The queries work on SQLite and PostgreSQL: times are BIGINT, JSON is TEXT, placeholders are `$1`. Where the two
 //! differ, `sql.rs` has both forms. Acknowledged writes are durable: SQLite runs in WAL mode with full synchronisation.
 
-#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
-
 mod attempts;
 mod claims;
 mod connections;

@@ -7,8 +7,6 @@
 //!  Subject ──needs()──▶ Needs ──(source-control, runner, store)──▶ Facts ──judge()──▶ Verdict
 //! ```
 
-#![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
-
 pub mod change;
 pub mod checks;
 mod dependencies;

@@ -204,17 +204,17 @@ impl DelegationService {
             down.extend(below.map(|one| one.run.clone()));
             at += 1;
         }
-        let (mut let_go, mut wrong) = (0, Vec::new());
+        let (mut released, mut wrong) = (0, Vec::new());
         for run in down.iter().rev() {
             // An agent that cannot be closed does not stop the closing of the others.
             match self.close(run) {
-                Ok(claims) => let_go += claims,
+                Ok(claims) => released += claims,
                 Err(why) => wrong.push(why.in_one_line()),
             }
         }
         let _turn = self.turn()?;
         self.release_unused()?;
-        match (wrong.is_empty(), let_go) {
+        match (wrong.is_empty(), released) {
             (false, _) => Err(Failure::refused(wrong.join("; "))),
             (true, 0) => Ok(json!({"status": before.json()})),
             (true, claims) => Ok(json!({"status": before.json(), "claims_let_go": claims})),

@@ -27,7 +27,7 @@ const INSTRUCTIONS: &str = "Starts other agents, each in a worktree and sandbox 
 /// Not a tool: asks which types of agents the caller may start.
 pub const SPAWNABLE: &str = "spawnable_agents";
 /// How many of them the tool description lists; `list_agents` lists all.
-const TOLD: usize = 12;
+const MAX_LISTED_TYPES: usize = 12;
 /// The maximum length of each description.
 const WORDS: usize = 120;
 
@@ -109,8 +109,8 @@ fn hint(spawnable: &[Spawnable]) -> String {
         let cut: String = line.chars().take(WORDS).collect();
         format!("\n- {}: {cut}", one.agent_type)
     };
-    let lines: String = spawnable.iter().take(TOLD).map(one).collect();
-    match (spawnable.len(), spawnable.len().saturating_sub(TOLD)) {
+    let lines: String = spawnable.iter().take(MAX_LISTED_TYPES).map(one).collect();
+    match (spawnable.len(), spawnable.len().saturating_sub(MAX_LISTED_TYPES)) {
         (0, _) => String::new(),
         (_, 0) => format!(". Those that you may start:{lines}"),
         (_, more) => format!(". Those that you may start:{lines}\n- {more} more: see list_agents"),

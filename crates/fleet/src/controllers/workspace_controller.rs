@@ -28,9 +28,9 @@ use crate::workspaces::{
 };
 
 /// The annotation of a workspace whose files are being removed: why.
-pub(super) const PUT_AWAY: &str = "bailiwick.dev/put-away";
+pub(super) const REMOVAL_REASON: &str = "bailiwick.dev/put-away";
 /// The annotation of a workspace that could not be retired: why.
-pub(super) const KEPT_BECAUSE: &str = "bailiwick.dev/kept-because";
+pub(super) const RETIREMENT_ERROR: &str = "bailiwick.dev/kept-because";
 
 /// The annotation of a workspace with the files of another: its name.
 pub(super) const TAKEN_OVER: &str = "bailiwick.dev/taken-over-from";
@@ -162,7 +162,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         };
         made.spec.notes.clone_from(&known.spec.notes);
         let why = format!("its files were taken over by {}", made.name());
-        known.metadata.annotations.insert(PUT_AWAY.to_owned(), why);
+        known.metadata.annotations.insert(REMOVAL_REASON.to_owned(), why);
         let replaced = Write::Replace(AnyObject::of(&known)?);
         // The write before has changed the version.
         known.metadata.resource_version = 0;
@@ -334,7 +334,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
     ) -> Result<AgentWorkspaceStatus, ReconcileError> {
         let before = &workspace.status;
         let at_work = self.is_at_work(workspace).await?;
-        let away = workspace.metadata.annotations.contains_key(PUT_AWAY);
+        let away = workspace.metadata.annotations.contains_key(REMOVAL_REASON);
         let now = state(away, &seen.git, at_work);
         let known = before.rebase.as_ref();
         let settled = known.map(|known| known.resolved_files.iter().chain(&known.unresolved_files));
@@ -394,7 +394,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
     /// Archives a workspace whose retention is over. One that cannot be archived gets an annotation with the reason.
     async fn retire(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let Some(policy) = &workspace.spec.policy else { return Ok(false) };
-        if workspace.metadata.annotations.contains_key(KEPT_BECAUSE) {
+        if workspace.metadata.annotations.contains_key(RETIREMENT_ERROR) {
             return Ok(false);
         }
         let Some(policy) = self.store.typed::<AgentWorkspacePolicy>(policy).await? else {
@@ -426,8 +426,8 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             Err(failed @ WorkspaceError::Failed(_)) => return Err(failed.into()),
             Err(refused @ WorkspaceError::Refused { .. }) => {
                 let annotations = &mut begun.metadata.annotations;
-                annotations.remove(PUT_AWAY);
-                annotations.insert(KEPT_BECAUSE.to_owned(), refused.to_string());
+                annotations.remove(REMOVAL_REASON);
+                annotations.insert(RETIREMENT_ERROR.to_owned(), refused.to_string());
                 let detail = json!({ "policy": policy.name(), "reason": refused.to_string() });
                 vec![
                     Write::Replace(AnyObject::of(&begun)?),
@@ -448,8 +448,8 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         mut writes: Vec<Write>,
     ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let mut begun = workspace.clone();
-        begun.metadata.annotations.remove(KEPT_BECAUSE);
-        begun.metadata.annotations.insert(PUT_AWAY.to_owned(), why.to_owned());
+        begun.metadata.annotations.remove(RETIREMENT_ERROR);
+        begun.metadata.annotations.insert(REMOVAL_REASON.to_owned(), why.to_owned());
         writes.insert(0, Write::Replace(AnyObject::of(&begun)?));
         let applied = self.store.commit(writes, self.world.now()).await?;
         let version = applied.objects.first().map_or(0, |one| one.metadata.resource_version);

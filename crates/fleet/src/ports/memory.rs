@@ -308,13 +308,13 @@ impl FleetStore for MemoryFleet {
         self.with(|state| {
             let mut next = state.clone();
             let mut objects = Vec::new();
-            let mut let_go = BTreeSet::new();
+            let mut replaced = BTreeSet::new();
             for write in writes {
                 let known = next.target(&write).map(|object| named_digests(&object));
                 objects.extend(next.write(write, now)?);
-                let_go.extend(known.into_iter().flatten());
+                replaced.extend(known.into_iter().flatten());
             }
-            next.drop_unnamed(&let_go);
+            next.drop_unnamed(&replaced);
             let version = next.version;
             *state = next;
             Ok(Applied { objects, version })

@@ -179,14 +179,6 @@ impl SourceEvent {
         Self { uid, asked_by: Some(by.to_owned()), ..self.clone() }
     }
 
-    /// Whether its commit comes from another repository, or may do so.
-    pub fn is_from_fork(&self) -> bool {
-        match &self.head_repository {
-            Some(head) => !head.eq_ignore_ascii_case(&self.repository),
-            None => self.pull_request.is_some(),
-        }
-    }
-
     /// Works out how much it is trusted, from what is known of it. Unknown counts as untrusted.
     pub fn trust(&mut self) {
         self.distrust = self.objection();

@@ -52,11 +52,6 @@ impl Estimate {
 }
 
 impl Known {
-    /// Whether the caller gave an estimate.
-    pub fn is_specified(&self) -> bool {
-        self.caller != Allowance::default()
-    }
-
     /// The budget to request if nothing is limited.
     pub fn asked(&self) -> Allowance {
         let mut budget = self.caller;

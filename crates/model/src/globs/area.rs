@@ -149,7 +149,7 @@ fn search(machine: &Machine) -> Found {
         for byte in &bytes {
             let Some(name) = name.behind(*byte) else { continue };
             let places = machine.step(&places, *byte);
-            if is_hopeless(machine, &places) {
+            if cannot_be_in_both(machine, &places) {
                 continue;
             }
             let found = name == Name::Inside && is_in_both(machine, &places);
@@ -176,7 +176,7 @@ fn is_in_both(machine: &Machine, places: &Places) -> bool {
 }
 
 /// Whether no path with this prefix can be in both areas.
-fn is_hopeless(machine: &Machine, places: &Places) -> bool {
+fn cannot_be_in_both(machine: &Machine, places: &Places) -> bool {
     !machine.is_open(places, ONE)
         || !machine.is_open(places, OTHER)
         || machine.has_all(places, NOT_ONE)

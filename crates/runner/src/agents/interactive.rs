@@ -303,7 +303,7 @@ const OPENCODE_REFUSED: [&str; 1] = ["Tool execution aborted"];
 const CLAUDE_STATE: &str = claude_code::STATE;
 
 /// Parts of the person's state of Claude Code: its appearance, and questions that were answered for good.
-const CLAUDE_TASTE: [&str; 6] = [
+const CLAUDE_PREFERENCES: [&str; 6] = [
     "autoCompactEnabled",
     "bypassPermissionsModeAccepted",
     "editorMode",
@@ -365,7 +365,7 @@ fn claude_state(assignment: &Assignment, person: &Person) -> Value {
         "projects": projects,
     });
     if let Some(fields) = state.as_object_mut() {
-        for key in CLAUDE_TASTE {
+        for key in CLAUDE_PREFERENCES {
             if let Some(value) = own.get(key) {
                 fields.insert(key.to_owned(), value.clone());
             }

@@ -16,7 +16,7 @@ const MAX_MOUNTS: usize = 20_000;
 /// How many for each of many tests.
 const MAX_MOUNTS_PER_TEST: usize = 4_096;
 /// How many changed files a message names.
-const TOLD: usize = 10;
+const MAX_REPORTED_FILES: usize = 10;
 /// The attribute with which the kernel marks a directory in a layer that hides what is below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
@@ -95,7 +95,11 @@ impl TreeGuard {
                 look.directory(Path::new(""), &mut changed)?;
             }
         }
-        Ok(changed.into_iter().map(|path| path.display().to_string()).take(TOLD).collect())
+        Ok(changed
+            .into_iter()
+            .map(|path| path.display().to_string())
+            .take(MAX_REPORTED_FILES)
+            .collect())
     }
 
     fn all(&self) -> impl Iterator<Item = &PathBuf> {

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::times;
 
 /// How many changed files a message names.
-const TOLD: usize = 10;
+const MAX_REPORTED_FILES: usize = 10;
 
 /// Files, and what is in them.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Tracked {
             let now = reached.and_then(|path| content(&path));
             now.ok().as_ref() != Some(*before)
         });
-        changed.map(|(path, _)| path.display().to_string()).take(TOLD).collect()
+        changed.map(|(path, _)| path.display().to_string()).take(MAX_REPORTED_FILES).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use bailiwick_fleet::ports::{ForgeError, Rights, Written};
 use serde::Deserialize;
 
 use super::client::Api;
-use super::common;
+use super::shared_requests;
 
 /// The part of a branch that is about rights.
 #[derive(Debug, Deserialize)]
@@ -96,7 +96,7 @@ impl ProtectionRule {
         if !self.enable_push_whitelist {
             return Ok(Rights::Unknown);
         }
-        let account = common::account(api).await?;
+        let account = shared_requests::account(api).await?;
         let is_listed = account.is_some_and(|account| {
             self.push_whitelist_usernames.iter().any(|name| name.eq_ignore_ascii_case(&account))
         });

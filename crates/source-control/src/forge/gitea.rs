@@ -11,9 +11,9 @@ use serde_json::json;
 use super::branch_rights;
 use super::checks::{self, Listing};
 use super::client::{Api, ApiStyle};
-use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
 use super::push::PushTarget;
+use super::shared_requests::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::{activity, facts, gitea_rights, placement, timeline, wire};
 
 pub(super) const API_STYLE: ApiStyle = ApiStyle {
@@ -39,11 +39,11 @@ impl Gitea {
     ) -> Result<Written, ForgeError> {
         let text = marker.append_to(body)?;
         let comments: Vec<wire::Comment> = timeline::comments(&self.api, number, None).await?;
-        let marked = common::marked_comments(&comments, marker);
-        if let Some(found) = common::our_own(&self.api, marked).await? {
+        let marked = shared_requests::marked_comments(&comments, marker);
+        if let Some(found) = shared_requests::our_own(&self.api, marked).await? {
             return Ok(found);
         }
-        common::post_comment(&self.api, number, &text).await
+        shared_requests::post_comment(&self.api, number, &text).await
     }
 
     async fn review(&self, marker: &Marker, review: &Review) -> Result<Written, ForgeError> {
@@ -66,7 +66,7 @@ impl Gitea {
             "event": event,
             "comments": comments,
         });
-        common::review(&self.api, review, marker, body).await
+        shared_requests::review(&self.api, review, marker, body).await
     }
 }
 
@@ -75,7 +75,7 @@ impl Forge for Gitea {
         let (api, marker) = (&self.api, Marker::of(key));
         match what {
             WriteBack::OpenIssue { run: _, run_uid: _, title, body } => {
-                common::open_issue(api, &marker, (title, body), "created_by").await
+                shared_requests::open_issue(api, &marker, (title, body), "created_by").await
             }
             WriteBack::Comment { number, body, pull_request: _ } => {
                 self.comment(&marker, *number, body).await
@@ -88,12 +88,12 @@ impl Forge for Gitea {
             WriteBack::OpenPullRequest { head, base, title, body } => {
                 let wanted = NewPullRequest { head, base, title, body };
                 let query = [("state", "all"), ("base_branch", base)];
-                common::open_pull_request(api, &marker, &wanted, &query).await
+                shared_requests::open_pull_request(api, &marker, &wanted, &query).await
             }
             WriteBack::CheckStatus { sha, context, state, description, url } => {
                 let url = url.as_deref();
                 let wanted = StatusToSet { sha, context, state: *state, description, url };
-                common::set_status(api, &wanted, &[("sort", "recentupdate")]).await
+                shared_requests::set_status(api, &wanted, &[("sort", "recentupdate")]).await
             }
             WriteBack::Rerun { run, whole_workflow, attempt } => {
                 let wanted =
@@ -101,13 +101,13 @@ impl Forge for Gitea {
                 let path = |run: &str, job: &str| {
                     ["actions", "runs", run, "jobs", job, "rerun"].map(str::to_owned).to_vec()
                 };
-                common::rerun(api, &wanted, path).await
+                shared_requests::rerun(api, &wanted, path).await
             }
             WriteBack::ReleaseNote { tag, title, body } => {
                 let mut path = vec!["tags"];
                 path.extend(tag.split('/'));
                 let tag_response = api.get(&path, &[]).await?;
-                common::release(api, &marker, tag, title, body, tag_response).await
+                shared_requests::release(api, &marker, tag, title, body, tag_response).await
             }
             WriteBack::DeploymentApproval { .. } => {
                 Err(ForgeError::Unsupported("approve deployments: Gitea has none".to_owned()))
@@ -116,11 +116,11 @@ impl Forge for Gitea {
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
-        common::pull_request(&self.api, number).await
+        shared_requests::pull_request(&self.api, number).await
     }
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
-        common::branch(&self.api, name).await
+        shared_requests::branch(&self.api, name).await
     }
 
     async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
@@ -144,7 +144,7 @@ impl Forge for Gitea {
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
-        common::issue(&self.api, number).await
+        shared_requests::issue(&self.api, number).await
     }
 
     async fn job_log(&self, job: &str, max_bytes: usize) -> Result<String, ForgeError> {
@@ -152,7 +152,7 @@ impl Forge for Gitea {
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {
-        common::account(&self.api).await
+        shared_requests::account(&self.api).await
     }
 
     async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
@@ -160,7 +160,7 @@ impl Forge for Gitea {
     }
 
     async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
-        common::labels(&self.api).await
+        shared_requests::labels(&self.api).await
     }
 
     async fn checks_since(

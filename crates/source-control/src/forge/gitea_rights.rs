@@ -9,7 +9,7 @@ use bailiwick_fleet::ports::{ForgeError, Rights};
 use serde::Deserialize;
 
 use super::client::Api;
-use super::common::{self, Access};
+use super::shared_requests::{self, Access};
 use super::wire;
 
 /// The unit of a repository that stands for its git content.
@@ -50,11 +50,13 @@ enum Membership {
 
 /// The rights of an account.
 pub(super) async fn permission(api: &Api, actor: &str) -> Result<Rights, ForgeError> {
-    let response = common::get_permission(api, actor).await?;
+    let response = shared_requests::get_permission(api, actor).await?;
     if response.status() == 403 {
         return permission_of_assignee(api, actor).await;
     }
-    let Some(access) = common::access(api, actor, response)? else { return Ok(Rights::Unknown) };
+    let Some(access) = shared_requests::access(api, actor, response)? else {
+        return Ok(Rights::Unknown);
+    };
     match (access, teams(api).await?) {
         // An administrator of a repository may write everything in it.
         (Access::Admin, _) | (Access::Write, Teams::None) => Ok(Rights::Write),
@@ -159,7 +161,7 @@ pub(super) async fn team_members(api: &Api, name: &str) -> Result<TeamMembers, F
     }
     let list = ["teams", &team.id.to_string(), "members"];
     let right = "the scope `read:organization`, of an account in the team or among the owners";
-    common::team_members(api, &list, right).await
+    shared_requests::team_members(api, &list, right).await
 }
 
 async fn membership<'a>(

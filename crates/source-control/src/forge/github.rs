@@ -13,9 +13,9 @@ use serde_json::json;
 use super::branch_rights;
 use super::checks::{self, Listing};
 use super::client::{Api, ApiStyle};
-use super::common::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::marker::Marker;
 use super::push::PushTarget;
+use super::shared_requests::{self, NewPullRequest, RerunRequest, StatusToSet};
 use super::{facts, github_activity, github_labels};
 
 pub(super) const API_STYLE: ApiStyle = ApiStyle {
@@ -62,9 +62,9 @@ impl Github {
         let text = marker.append_to(body)?;
         let name = number.to_string();
         let path = ["issues", &name, "comments"];
-        match common::find_ours(&self.api, &path, marker).await? {
+        match shared_requests::find_ours(&self.api, &path, marker).await? {
             Some(found) => Ok(found),
-            None => common::post_comment(&self.api, number, &text).await,
+            None => shared_requests::post_comment(&self.api, number, &text).await,
         }
     }
 
@@ -94,7 +94,7 @@ impl Github {
         if let (Some(event), Some(body)) = (event, body.as_object_mut()) {
             body.insert("event".to_owned(), event.into());
         }
-        common::review(&self.api, review, marker, body).await
+        shared_requests::review(&self.api, review, marker, body).await
     }
 
     async fn approve_deployment(
@@ -137,7 +137,7 @@ impl Forge for Github {
         let (api, marker) = (&self.api, Marker::of(key));
         match what {
             WriteBack::OpenIssue { run: _, run_uid: _, title, body } => {
-                common::open_issue(api, &marker, (title, body), "creator").await
+                shared_requests::open_issue(api, &marker, (title, body), "creator").await
             }
             WriteBack::Comment { number, body, pull_request: _ } => {
                 self.comment(&marker, *number, body).await
@@ -151,12 +151,12 @@ impl Forge for Github {
                 let wanted = NewPullRequest { head, base, title, body };
                 let ours = format!("{}:{head}", self.owner);
                 let query = [("state", "all"), ("base", base), ("head", &ours)];
-                common::open_pull_request(api, &marker, &wanted, &query).await
+                shared_requests::open_pull_request(api, &marker, &wanted, &query).await
             }
             WriteBack::CheckStatus { sha, context, state, description, url } => {
                 let url = url.as_deref();
                 let wanted = StatusToSet { sha, context, state: *state, description, url };
-                common::set_status(api, &wanted, &[]).await
+                shared_requests::set_status(api, &wanted, &[]).await
             }
             WriteBack::Rerun { run, whole_workflow, attempt } => {
                 let wanted =
@@ -164,13 +164,13 @@ impl Forge for Github {
                 let path = |_: &str, job: &str| {
                     ["actions", "jobs", job, "rerun"].map(str::to_owned).to_vec()
                 };
-                common::rerun(api, &wanted, path).await
+                shared_requests::rerun(api, &wanted, path).await
             }
             WriteBack::ReleaseNote { tag, title, body } => {
                 let mut path = vec!["git", "ref", "tags"];
                 path.extend(tag.split('/'));
                 let tag_response = api.get(&path, &[]).await?;
-                common::release(api, &marker, tag, title, body, tag_response).await
+                shared_requests::release(api, &marker, tag, title, body, tag_response).await
             }
             WriteBack::DeploymentApproval { run, environment, comment } => {
                 self.approve_deployment(&marker, run, environment, comment).await
@@ -179,11 +179,11 @@ impl Forge for Github {
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequestState, ForgeError> {
-        common::pull_request(&self.api, number).await
+        shared_requests::pull_request(&self.api, number).await
     }
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
-        common::branch(&self.api, name).await
+        shared_requests::branch(&self.api, name).await
     }
 
     async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
@@ -195,17 +195,21 @@ impl Forge for Github {
     }
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
-        common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?)
+        shared_requests::rights(
+            &self.api,
+            actor,
+            shared_requests::get_permission(&self.api, actor).await?,
+        )
     }
 
     async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
         let path = ["orgs", &self.owner, "teams", team, "members"];
         let right = "the scope `read:org`, or the permission to read members of the organization";
-        common::team_members(&self.api, &path, right).await
+        shared_requests::team_members(&self.api, &path, right).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {
-        common::issue(&self.api, number).await
+        shared_requests::issue(&self.api, number).await
     }
 
     async fn job_log(&self, job: &str, max_bytes: usize) -> Result<String, ForgeError> {
@@ -213,7 +217,7 @@ impl Forge for Github {
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {
-        common::account(&self.api).await
+        shared_requests::account(&self.api).await
     }
 
     async fn facts(&self) -> Result<Option<ForgeFacts>, ForgeError> {
@@ -221,7 +225,7 @@ impl Forge for Github {
     }
 
     async fn labels(&self) -> Result<Option<Vec<String>>, ForgeError> {
-        common::labels(&self.api).await
+        shared_requests::labels(&self.api).await
     }
 
     async fn checks_since(

@@ -4,7 +4,7 @@
 //! client          HTTP with one credential to one host: pages, limits, timeouts, errors
 //! long_text       cuts long texts out of responses; pause: `Retry-After`; conditional: `ETag`
 //! marker          finds a comment, review or release again by the key it was written with
-//! gitea, github   the two APIs; common: what they share; wire: their JSON
+//! gitea, github   the two APIs; shared_requests: what they share; wire: their JSON
 //! facts           what the credential may do and what the forge can
 //! gitea_rights    the rights of others; placement: where a commit is; timeline: changes of labels
 //! local           a repository on this machine, without a forge
@@ -23,7 +23,6 @@ mod activity;
 mod branch_rights;
 mod checks;
 mod client;
-mod common;
 mod conditional;
 mod facts;
 mod fetch;
@@ -42,6 +41,7 @@ mod pause;
 mod placement;
 mod poll;
 mod push;
+mod shared_requests;
 mod timeline;
 mod token;
 mod wire;

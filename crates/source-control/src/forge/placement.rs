@@ -4,7 +4,7 @@ use bailiwick_fleet::ports::{CommitPlace, ForgeError};
 use serde::Deserialize;
 
 use super::client::Api;
-use super::{common, wire};
+use super::{shared_requests, wire};
 
 #[derive(Debug, Deserialize)]
 struct NamedBranch {
@@ -24,7 +24,7 @@ pub(super) async fn place_of(
     sha: &str,
     default_branch: &str,
 ) -> Result<CommitPlace, ForgeError> {
-    if common::branch(api, default_branch).await?.as_deref() == Some(sha) {
+    if shared_requests::branch(api, default_branch).await?.as_deref() == Some(sha) {
         return Ok(CommitPlace::Branch(default_branch.to_owned()));
     }
     let at_tip = |page: &Vec<NamedBranch>| {

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 use bailiwick_resources::{
     AgentApproval, AgentContextBundle, AgentDispatchAttempt, AgentDispatchRun, AgentTriggerRule,
-    ApprovalPolicy, LabelRef, LabelSource, Moment, Object, Reason, Repository, RunPhase,
-    RunnerPool, SourceEventRef, SourceRefs, StackSnapshot,
+    ApprovalPolicy, LabelRef, LabelSource, Moment, Object, Reason, Repository, RunnerPool,
+    SourceEventRef, SourceRefs, StackSnapshot,
 };
 use serde::{Deserialize, Serialize};
 
@@ -139,13 +139,6 @@ pub struct Admitted {
     pub kit_commit: Option<String>,
     /// Whether it may use the model key of the control plane.
     pub lent_model_key: bool,
-}
-
-impl Admitted {
-    /// Whether it can start without an approval.
-    pub fn may_launch(&self) -> bool {
-        self.approvals.is_empty() && self.run.status.phase == RunPhase::Queued
-    }
 }
 
 /// Why a run was not admitted.

@@ -7,7 +7,7 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use super::world::{World, object};
+use super::world::{World, may_launch, object};
 
 fn ask_always(world: &mut World) {
     world.set(Kind::AgentSecretGrant, "fixer-model", "/requiredApproval", json!("always"));
@@ -17,13 +17,13 @@ fn ask_always(world: &mut World) {
 fn fault_01_grant_that_requires_approval_launches_nothing() {
     let mut world = World::good();
     let unrestricted = world.admit().unwrap();
-    assert!(unrestricted.may_launch() && unrestricted.approvals.is_empty());
+    assert!(may_launch(&unrestricted) && unrestricted.approvals.is_empty());
     assert_eq!(unrestricted.run.status.phase, RunPhase::Queued);
     ask_always(&mut world);
     let waiting = world.admit().unwrap();
     assert_eq!(waiting.review.decision, Decision::RequiresApproval);
     assert_eq!(waiting.run.status.phase, RunPhase::WaitingForApproval);
-    assert!(!waiting.may_launch());
+    assert!(!may_launch(&waiting));
     let approval = &waiting.approvals[0];
     assert_eq!(approval.status.phase, ApprovalPhase::Pending);
     assert_eq!(approval.spec.artifact_digest, waiting.admitted_digest);
@@ -136,7 +136,7 @@ fn fault_13_fork_does_not_bypass_an_approval() {
     assert_eq!(world.review().decision, Decision::RequiresApproval);
     let admitted = world.admit().unwrap();
     assert_eq!(admitted.run.status.phase, RunPhase::WaitingForApproval);
-    assert!(!admitted.may_launch());
+    assert!(!may_launch(&admitted));
     // A weaker grant without approval does not help if the stronger grant is not for forks.
     world.set(Kind::AgentSecretGrant, "fixer-model", "/allowUntrusted", json!(false));
     world.add(

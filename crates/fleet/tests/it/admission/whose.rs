@@ -7,7 +7,7 @@ use bailiwick_fleet::ports::PersonRecord;
 use bailiwick_resources::{ApprovalReason, EventSource, Kind, Moment, Reason, TrustTier};
 use serde_json::{Value, json};
 
-use super::world::{World, object};
+use super::world::{World, may_launch, object};
 
 fn denied(review: &Review, about: &str) -> bool {
     let mut entries =
@@ -227,11 +227,11 @@ fn rule_can_require_approval_for_network_access_and_role_use() {
     let mut world = World::good();
     let policy = json!({ "mode": "allowlist", "allowHosts": ["a.example", "b.example"] });
     world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", policy);
-    assert!(world.admit().unwrap().may_launch());
+    assert!(may_launch(&world.admit().unwrap()));
     world.approval_policy.require_for =
         vec![ApprovalReason::NetworkExpanded, ApprovalReason::Escalation];
     let admitted = world.admit().unwrap();
-    assert!(!admitted.may_launch());
+    assert!(!may_launch(&admitted));
     let summary_of = |reason| {
         let all = admitted.approvals.iter();
         let mut matching = all.filter(|one| one.spec.policy_reasons == [reason]);
@@ -246,5 +246,5 @@ fn rule_can_require_approval_for_network_access_and_role_use() {
     let closed = json!({ "mode": "deny" });
     world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", closed);
     world.set_stack("/permissionRefs/roleBindings", json!([]));
-    assert!(world.admit().unwrap().may_launch());
+    assert!(may_launch(&world.admit().unwrap()));
 }

@@ -15,7 +15,7 @@ use bailiwick_fleet::admission::{
 use bailiwick_fleet::bundle::{RedactionRules, StackTexts};
 use bailiwick_resources::{
     API_VERSION, AgentRoleBinding, AnyObject, ApprovalPolicy, DiscoveredTool, EventSource, Finding,
-    Kind, LabelSource, Metadata, Moment, Object, Repository, RunnerPool, SourceEventRef,
+    Kind, LabelSource, Metadata, Moment, Object, Repository, RunPhase, RunnerPool, SourceEventRef,
     SourceRefs, TrustTier,
 };
 use serde_json::{Value, json};
@@ -48,6 +48,11 @@ pub(crate) struct World {
     pub(crate) refs: SourceRefs,
     pub(crate) owners: Option<OwnerFacts>,
     pub(crate) teams: BTreeMap<String, TeamMembers>,
+}
+
+/// Whether a run can start without an approval.
+pub(crate) fn may_launch(admitted: &Admitted) -> bool {
+    admitted.approvals.is_empty() && admitted.run.status.phase == RunPhase::Queued
 }
 
 impl World {

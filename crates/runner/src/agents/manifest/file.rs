@@ -25,7 +25,7 @@ const PLACEHOLDERS: [&str; 11] = [
 ];
 
 /// Names that adapters of ours have.
-const TAKEN: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
+const SHIPPED_ADAPTERS: [&str; 5] = ["claude-code", "codex", "gemini", "opencode", "script"];
 
 /// `adapters/NAME.toml`
 #[derive(Debug, Clone, Deserialize)]
@@ -168,7 +168,7 @@ impl Manifest {
         let manifest: Self = toml_file::parse(source)?;
         let problem = |code, message: String| Err(Problem::error(code, source.whole(), message));
         let name = manifest.adapter.name.as_str();
-        if TAKEN.contains(&name) {
+        if SHIPPED_ADAPTERS.contains(&name) {
             return problem(
                 "name-taken",
                 format!("`{name}` is a built-in adapter; choose another name"),

@@ -22,9 +22,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{Api, ApiResponse};
-use super::common;
 use super::long_text::MAX_STRING_BYTES;
 use super::push::{PushTarget, blocking};
+use super::shared_requests;
 use super::timeline;
 use super::{AnyForge, Token, open};
 use crate::git::{RemoteError, read_message, swap_message};
@@ -261,7 +261,7 @@ impl IssueMemory for ForgeIssues {
     }
 
     async fn account(&self) -> Result<Option<String>, MemoryError> {
-        let account = common::account(&self.api).await.map_err(failed)?;
+        let account = shared_requests::account(&self.api).await.map_err(failed)?;
         account.map(Some).ok_or_else(|| {
             let why =
                 "the forge does not tell the token's account; give the token the scope `read:user`";

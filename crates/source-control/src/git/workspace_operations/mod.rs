@@ -200,15 +200,6 @@ impl WorkspaceOperations {
         rebase::abort(&self.lock(workspace)?)
     }
 
-    /// The files with conflicts, to be opened in an editor.
-    pub fn rebase_open_in_editor(
-        &self,
-        workspace: &Workspace<'_>,
-    ) -> Result<Vec<PathBuf>, OperationError> {
-        let status = self.status(workspace)?;
-        Ok(status.conflicting_files.iter().map(|file| workspace.path.join(file)).collect())
-    }
-
     /// Keeps every other operation from this workspace until the result is dropped.
     pub fn hold(&self, name: &str) -> Result<WorkspaceHold, OperationError> {
         let path = self.root.join(name);

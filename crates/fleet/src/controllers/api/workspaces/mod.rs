@@ -22,7 +22,7 @@ use crate::controllers::audit_log::{Correlation, subject};
 use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::workspace_controller::{
-    KEPT_BECAUSE, PUT_AWAY, WorkspaceController, place_of,
+    REMOVAL_REASON, RETIREMENT_ERROR, WorkspaceController, place_of,
 };
 use crate::ports::{
     ActionError, AgentPresence, Caller, Clock, Commits, Forges, ObjectStore, SecretStore,
@@ -224,7 +224,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
             return Ok(());
         }
         let mut now = self.read_again(begun).await?;
-        now.metadata.annotations.remove(PUT_AWAY);
+        now.metadata.annotations.remove(REMOVAL_REASON);
         let writes = vec![Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?)];
         self.store.commit(writes, caller.at).await?;
         Ok(())
@@ -249,8 +249,8 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         } else {
             if verb == WorkspaceVerb::Recover {
                 let mut now = self.read_again(&workspace).await?;
-                now.metadata.annotations.remove(PUT_AWAY);
-                now.metadata.annotations.remove(KEPT_BECAUSE);
+                now.metadata.annotations.remove(REMOVAL_REASON);
+                now.metadata.annotations.remove(RETIREMENT_ERROR);
                 writes.push(Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?));
                 // Its retention starts again.
                 workspace.status.last_used_at = Some(caller.at);
