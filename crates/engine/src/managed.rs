@@ -12,7 +12,7 @@ use bailiwick_fleet::bundle::NamedSource;
 use bailiwick_fleet::ports::AttemptOwner;
 use bailiwick_fleet::subagents::{ParallelLimits, contract_faults};
 use bailiwick_model::task;
-use bailiwick_model::template::{AgentType, Template};
+use bailiwick_model::template::{AgentType, InvalidAgentType, Template};
 use bailiwick_resources::{
     AuditLevel, McpTransport, OutputContract, OutputFormat, ValueFrom, WorkspaceScope,
 };
@@ -227,9 +227,9 @@ fn described(
 }
 
 /// A sub-agent as a template, which is what agents are started by.
-pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
+pub fn template(child: &SubagentDefinition) -> Result<Template, InvalidAgentType> {
     let spec = &child.spec;
-    let agent_type = AgentType::parse(&child.name).map_err(|error| error.to_string())?;
+    let agent_type = AgentType::parse(&child.name)?;
     let kinds: Vec<&str> = spec.task_kinds.iter().map(|kind| kind.as_str()).collect();
     let kinds = format!("For {}.", kinds.join(", "));
     let without = match spec.optional {

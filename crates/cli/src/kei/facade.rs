@@ -115,10 +115,15 @@ pub enum VerifyResult {
     },
 }
 
+/// Why there is no such capability.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct FindError(CheckError);
+
 /// The capability of this name, in the embedded kit or in the one given.
-pub fn find(name: &str, kit: Option<&Kit>) -> Result<Box<dyn Capability>, String> {
+pub fn find(name: &str, kit: Option<&Kit>) -> Result<Box<dyn Capability>, FindError> {
     let embedded = Kit::over_embedded(Vec::new());
-    let found = check::find(kit.unwrap_or(&embedded), name).map_err(|error| error.to_string())?;
+    let found = check::find(kit.unwrap_or(&embedded), name).map_err(FindError)?;
     Ok(Box::new(KitCapability { name: found.declared.name().to_string(), found }))
 }
 

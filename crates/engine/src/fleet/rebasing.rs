@@ -24,7 +24,7 @@ const MAX_AT_ONCE: usize = 2;
 type Key = (AgentId, String);
 
 /// What came of it, or why nothing did; nothing while it is under way.
-type RebaseState = Option<Result<Rebased, String>>;
+type RebaseState = Option<Result<Rebased, Failure>>;
 
 /// What is being replayed, and its result.
 #[derive(Default)]
@@ -36,12 +36,13 @@ pub(super) struct Rebases {
 struct RunningRebase {
     known: Arc<Mutex<BTreeMap<Key, RebaseState>>>,
     work: Key,
-    result: Result<Rebased, String>,
+    result: Result<Rebased, Failure>,
 }
 
 impl RunningRebase {
     fn new(known: Arc<Mutex<BTreeMap<Key, RebaseState>>>, work: Key) -> Self {
-        Self { known, work, result: Err("internal error (see the server log)".to_owned()) }
+        let result = Err(Failure::general("internal error (see the server log)".to_owned()));
+        Self { known, work, result }
     }
 }
 
@@ -66,7 +67,7 @@ impl Rebases {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Some(_)) = known.get(&key) {
                 let result = known.remove(&key).flatten();
-                return result.unwrap_or(Ok(Rebased::Running)).map_err(Failure::general);
+                return result.unwrap_or(Ok(Rebased::Running));
             }
             let running = known.values().filter(|result| result.is_none()).count();
             if known.contains_key(&key) || running >= MAX_AT_ONCE {
@@ -80,7 +81,7 @@ impl Rebases {
         let started = std::thread::Builder::new().name(name).spawn(move || {
             let mut running = RunningRebase::new(known, work);
             let result = replayed(&context, &running.work.0, &running.work.1);
-            running.result = result.map_err(|failure| failure.in_one_line());
+            running.result = result.map_err(|failure| Failure::general(failure.in_one_line()));
         });
         if let Err(error) = started {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);

@@ -30,7 +30,8 @@ fn check(
     input: &Map<String, Value>,
 ) -> Result<Option<Objection>, Objection> {
     let inside = around.root.as_ref().map(|root| root.join(".gemini"));
-    let mut policies = started_with().map_err(|why| unreadable(Path::new("/proc"), why))?;
+    let mut policies =
+        started_with().map_err(|error| unreadable(Path::new("/proc"), error.to_string()))?;
     let named = std::env::var_os("GEMINI_CLI_SYSTEM_SETTINGS_PATH").map(PathBuf::from);
     let settings = [
         Some(around.system.join("settings.json")),
@@ -82,8 +83,17 @@ fn extension_policies(extensions: &Path) -> Result<Vec<PathBuf>, Objection> {
     Ok(entries.into_iter().map(|entry| entry.path().join("policies")).collect())
 }
 
+/// Why the arguments of the programs above this one do not tell their policies.
+#[derive(Debug, thiserror::Error)]
+enum ArgumentsError {
+    #[error("--exclude-tools")]
+    ExcludeTools,
+    #[error("the directory of process {process}: {error}")]
+    Directory { process: u32, error: std::io::Error },
+}
+
 /// The policies that the programs above this one name in their arguments.
-fn started_with() -> Result<Vec<PathBuf>, String> {
+fn started_with() -> Result<Vec<PathBuf>, ArgumentsError> {
     let mut found = Vec::new();
     let mut process = std::os::unix::process::parent_id();
     // A shell, the agent's program, and what has started that.
@@ -102,12 +112,12 @@ fn started_with() -> Result<Vec<PathBuf>, String> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         if words.iter().any(|word| word.starts_with("--exclude-tools")) {
-            return Err("--exclude-tools".to_owned());
+            return Err(ArgumentsError::ExcludeTools);
         }
         let named = named_in(&words);
         if !named.is_empty() {
             let directory = std::fs::read_link(place.join("cwd"))
-                .map_err(|error| format!("the directory of process {process}: {error}"))?;
+                .map_err(|error| ArgumentsError::Directory { process, error })?;
             found.extend(named.into_iter().map(|path| directory.join(path)));
         }
         let after = status.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();

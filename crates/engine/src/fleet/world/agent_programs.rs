@@ -1,9 +1,10 @@
 //! Adapters of agent programs, and what the programs report.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use bailiwick_fleet::admission::conditions::{AdapterFacts, AdapterProbe, ProgramFacts};
-use bailiwick_model::Source;
+use bailiwick_model::{Problem, Source};
 use bailiwick_resources::AgentStack;
 use bailiwick_runner::agents::adapter::Adapter;
 use bailiwick_runner::agents::{self, Manifest, Probed, probe};
@@ -82,9 +83,18 @@ fn name_of(stack: &AgentStack) -> String {
     }
 }
 
+/// Why a stack's adapter cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum AdapterError {
+    #[error("there is no agent program `{name}`: describe it in {}", file.display())]
+    Missing { name: String, file: PathBuf },
+    #[error("{}", .0.message)]
+    Manifest(Problem),
+}
+
 /// One of ours, or one that this machine's user describes. What a commit describes is never asked anything
 /// here: it would be run outside of a sandbox.
-fn adapter_named(context: &Context, name: &str) -> Result<Box<dyn Adapter>, String> {
+fn adapter_named(context: &Context, name: &str) -> Result<Box<dyn Adapter>, AdapterError> {
     if let Some(adapter) = agents::adapter(name) {
         return Ok(adapter);
     }
@@ -92,12 +102,11 @@ fn adapter_named(context: &Context, name: &str) -> Result<Box<dyn Adapter>, Stri
     let file = context.user_kit.join("adapters").join(format!("{name}.toml"));
     let text = if is_plain { std::fs::read_to_string(&file).ok() } else { None };
     let Some(text) = text else {
-        let why = format!("there is no agent program `{name}`: describe it in {}", file.display());
-        return Err(why);
+        return Err(AdapterError::Missing { name: name.to_owned(), file });
     };
     match Manifest::parse(&Source::new(file.display().to_string(), text)) {
         Ok(manifest) => Ok(Box::new(manifest)),
-        Err(problem) => Err(problem.message),
+        Err(problem) => Err(AdapterError::Manifest(problem)),
     }
 }
 
@@ -111,7 +120,7 @@ pub(super) fn probe_stack(
             let program = program(context, adapter.as_ref());
             (probe_of(adapter.as_ref(), program.as_ref()), program)
         }
-        Err(why) => (AdapterProbe::Unsupported(why), None),
+        Err(error) => (AdapterProbe::Unsupported(error.to_string()), None),
     }
 }
 

@@ -96,12 +96,12 @@ pub fn requirement_conditions(
         }
     }
     for word in &requirement.required_service_account_capabilities {
-        match lacking(word, owner, inventory, home) {
-            Ok(None) => {}
-            Ok(Some(why)) => {
+        match capability_state(word, owner, inventory, home) {
+            CapabilityState::Present => {}
+            CapabilityState::Missing(why) => {
                 resolved.fault(Reason::PermissionRequirementsBlocked, format!("{word}: {why}"));
             }
-            Err(why) => resolved.doubt(Reason::AccessReviewUnavailable, why),
+            CapabilityState::Unknown(why) => resolved.doubt(Reason::AccessReviewUnavailable, why),
         }
     }
     with_ready(vec![
@@ -110,13 +110,22 @@ pub fn requirement_conditions(
     ])
 }
 
-/// Why an identity lacks a capability, if it does; an error if that is unknown.
-fn lacking(
+/// Whether an identity has a capability.
+enum CapabilityState {
+    Present,
+    /// It does not: why.
+    Missing(String),
+    /// Something that decides it could not be read: why.
+    Unknown(String),
+}
+
+/// Whether the identity of an owner has a capability.
+fn capability_state(
     word: &str,
     owner: &ObjectRef,
     inventory: &Inventory,
     home: &str,
-) -> Result<Option<String>, String> {
+) -> CapabilityState {
     let named = word.strip_prefix("act-as/");
     let (name, pool) = match (named, owner.kind == Kind::AgentStack) {
         (Some(name), _) => (name.to_owned(), None),
@@ -126,20 +135,23 @@ fn lacking(
                 (spec.runtime_identity.service_account_ref, spec.runner_pool)
             }
             // Another condition reports a missing owner.
-            Found::Missing => return Ok(None),
-            Found::Unknown(why) => return Err(why),
+            Found::Missing => return CapabilityState::Present,
+            Found::Unknown(why) => return CapabilityState::Unknown(why),
         },
         (None, false) => {
-            return Ok(Some("only a stack has an identity that could be capable of it".to_owned()));
+            let why = "only a stack has an identity that could be capable of it";
+            return CapabilityState::Missing(why.to_owned());
         }
     };
     let account = match inventory.get::<AgentServiceAccount>(home, &name) {
         Found::Here(account) => account,
-        Found::Unknown(why) => return Err(why),
-        Found::Missing => return Ok(Some(format!("there is no identity `{name}`"))),
+        Found::Unknown(why) => return CapabilityState::Unknown(why),
+        Found::Missing => {
+            return CapabilityState::Missing(format!("there is no identity `{name}`"));
+        }
     };
     let pools = &account.spec.allowed_runner_pools;
-    Ok(match word {
+    let missing = match word {
         "run-in-pool" => match pool {
             Some(pool) if !pools.contains(&pool) => {
                 Some(format!("`{name}` may not be used in the pool `{pool}`"))
@@ -160,7 +172,8 @@ fn lacking(
             Some(_) => None,
             None => Some(format!("`{unknown}` is not a known capability")),
         },
-    })
+    };
+    missing.map_or(CapabilityState::Present, CapabilityState::Missing)
 }
 
 /// The whole status of a requirement.
