@@ -16,6 +16,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod backoff;
 pub mod capability;
 mod checked;
 pub mod claim;

@@ -23,7 +23,7 @@ const ALLOWED_IMPORTS: [(&str, &[&str]); 20] = [
     ("source-control", &["fleet", "kit", "lifecycle", "memory", "model", "resources", "verify"]),
     ("runner", &["gate", "lifecycle", "model", "policy", "verify"]),
     ("server", &["fleet", "model", "resources"]),
-    ("client", &["fleet", "resources", "server"]),
+    ("client", &["fleet", "model", "resources", "server"]),
     ("web", &["fleet", "model", "resources", "server"]),
     (
         "engine",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bailiwick_fleet::ports::{Change, FleetError, RunEvent, RunEvents, Target};
+use bailiwick_model::backoff::Backoff;
 use bailiwick_resources::Kind;
 use serde::de::DeserializeOwned;
 
@@ -14,7 +15,7 @@ use crate::fleet_client::{Answer, ChangeStream, RunEventStream};
 
 /// How often a stream reconnects in vain before it gives up: about a minute.
 const MAX_RECONNECTS: u32 = 12;
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 
 /// Counts failed reconnections.
@@ -30,9 +31,9 @@ impl Reconnect {
         if !may_heal || self.failures >= MAX_RECONNECTS {
             return Err(error);
         }
-        let backoff = Duration::from_millis(100 << self.failures.min(10)).min(MAX_BACKOFF);
+        let delay = BACKOFF.delay(self.failures);
         self.failures += 1;
-        tokio::time::sleep(backoff).await;
+        tokio::time::sleep(delay).await;
         Ok(())
     }
 }

@@ -42,6 +42,7 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::workers::{
     JoinAnswer, JoinRequest, PollAnswer, PollRequest, WorkerApi, WorkerError,
 };
+use bailiwick_model::backoff::Backoff;
 use bailiwick_store::{Location, Store};
 use tokio::task::JoinSet;
 
@@ -62,9 +63,8 @@ use crate::notices::Notices;
 const POLL_WAIT: Duration = Duration::from_secs(15);
 /// How soon a worker without room asks again whether it is to end.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a worker waits when the server is away: at first, and at most.
-const MIN_BACKOFF: Duration = Duration::from_millis(250);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+/// How long a worker waits when the server is away.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(10));
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where a worker is and what it offers.
@@ -178,7 +178,7 @@ impl Worker {
         for kept in self.attempts.kept()? {
             running.spawn(Arc::clone(&self.attempts).go_on(kept));
         }
-        let mut backoff = MIN_BACKOFF;
+        let mut failures = 0_u32;
         loop {
             while running.try_join_next().is_some() {}
             let has_room = running.len() < self.slots && self.attempts.can_prepare().await;
@@ -198,13 +198,13 @@ impl Worker {
                 }
                 Ok(PollAnswer { drain, .. }) if drain || !has_room => BUSY_INTERVAL,
                 Ok(_) => {
-                    backoff = MIN_BACKOFF;
+                    failures = 0;
                     Duration::ZERO
                 }
                 Err(WorkerError::Unavailable(why)) => {
                     self.notices.note(format_args!("{why}; trying again"));
-                    backoff = (backoff * 2).min(MAX_BACKOFF);
-                    backoff
+                    failures = failures.saturating_add(1);
+                    BACKOFF.delay(failures)
                 }
                 // What runs is followed to its end first.
                 Err(_) if !running.is_empty() => BUSY_INTERVAL,
@@ -274,7 +274,7 @@ impl Joining<'_> {
 
     async fn join(&self, token: &str, request: &JoinRequest) -> Result<JoinAnswer, WorkerError> {
         let deadline = Instant::now() + self.wait;
-        let mut backoff = MIN_BACKOFF;
+        let mut failures = 0_u32;
         loop {
             match self.api.join(token, request.clone()).await {
                 Err(WorkerError::Unavailable(why)) if Instant::now() < deadline => {
@@ -282,8 +282,8 @@ impl Joining<'_> {
                 }
                 joined => return joined,
             }
-            tokio::time::sleep(backoff).await;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            tokio::time::sleep(BACKOFF.delay(failures)).await;
+            failures = failures.saturating_add(1);
         }
     }
 }

@@ -7,7 +7,7 @@ use bailiwick_fleet::workers::{Assignment, PollAnswer, WorkerCapabilities, Worke
 use bailiwick_resources::WorkerExit;
 
 use super::attempts::Unended;
-use super::{MAX_BACKOFF, MIN_BACKOFF, Worker, probing};
+use super::{BACKOFF, Worker, probing};
 use crate::failure::Failure;
 
 /// The sandbox that every attempt needs.
@@ -92,16 +92,16 @@ impl Worker {
     /// The first attempt that the server has. It waits as long as the server is away, and then as long as it may.
     async fn assignment(&self, wait: Duration) -> Result<Option<Assignment>, WorkerError> {
         let mut deadline = Instant::now() + wait;
-        let mut backoff = MIN_BACKOFF;
+        let mut failures = 0_u32;
         loop {
             match self.next(true).await {
                 Ok(PollAnswer { assignment: Some(assignment), .. }) => return Ok(Some(assignment)),
                 Ok(PollAnswer { drain: true, .. }) => return Ok(None),
-                Ok(_) => backoff = MIN_BACKOFF,
+                Ok(_) => failures = 0,
                 Err(WorkerError::Unavailable(why)) => {
                     self.notices.note(format_args!("{why}; trying again"));
-                    tokio::time::sleep(backoff).await;
-                    backoff = (backoff * 2).min(MAX_BACKOFF);
+                    tokio::time::sleep(BACKOFF.delay(failures)).await;
+                    failures = failures.saturating_add(1);
                     deadline = Instant::now() + wait;
                 }
                 Err(error) => return Err(error),

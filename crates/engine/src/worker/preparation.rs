@@ -6,45 +6,47 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bailiwick_model::backoff::Backoff;
+
 use crate::failure::Failure;
 
-/// How long it rests after the first failure; twice as long each time.
-const FIRST_REST: Duration = Duration::from_secs(2);
-const MAX_REST: Duration = Duration::from_secs(60);
+/// How long it claims nothing after a failure.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 /// How much is written to see whether there is room.
 const TRIAL_BYTES: usize = 1024 * 1024;
 
 /// The failures since the last attempt that was begun here.
 #[derive(Debug, Default)]
-pub(super) struct Preparation(Mutex<Option<Rest>>);
+pub(super) struct Preparation(Mutex<Option<Pause>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Rest {
+struct Pause {
     until: Instant,
-    length: Duration,
+    failures: u32,
 }
 
 impl Preparation {
-    fn rest(&self) -> MutexGuard<'_, Option<Rest>> {
+    fn pause(&self) -> MutexGuard<'_, Option<Pause>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn failed(&self, now: Instant) {
-        let mut rest = self.rest();
-        let length = rest.map_or(FIRST_REST, |rest| (rest.length * 2).min(MAX_REST));
-        *rest = Some(Rest { until: now + length, length });
+        let mut pause = self.pause();
+        let failures = pause.map_or(0, |pause| pause.failures);
+        let until = now + BACKOFF.delay(failures);
+        *pause = Some(Pause { until, failures: failures.saturating_add(1) });
     }
 
     pub(super) fn succeeded(&self) {
-        *self.rest() = None;
+        *self.pause() = None;
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.rest().is_some()
+        self.pause().is_some()
     }
 
     pub(super) fn rests(&self, now: Instant) -> bool {
-        self.rest().is_some_and(|rest| now < rest.until)
+        self.pause().is_some_and(|pause| now < pause.until)
     }
 }
 

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::workers::{
     FinishReport, Lease, ProgressAnswer, ProgressReport, WorkerAnswer, WorkerError,
 };
+use bailiwick_model::backoff::Backoff;
 
 use super::attempts::{Attempts, Dropped};
 
 /// How often there is a report without news, at least.
 const MAX_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a worker waits when the server is away.
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 
 /// Several reports can be lost before the lease is.
 pub(super) fn report_interval(lease_millis: u64) -> Duration {
@@ -75,7 +76,7 @@ impl Attempts {
         &self,
         request: impl Fn() -> WorkerAnswer<'a, T> + Send,
     ) -> Result<T, WorkerError> {
-        let mut backoff = Duration::from_millis(100);
+        let mut failures = 0_u32;
         let mut unauthorized_since = None;
         loop {
             match request().await {
@@ -96,8 +97,8 @@ impl Attempts {
                     | WorkerError::Refused(_)),
                 ) => return Err(error),
             }
-            tokio::time::sleep(backoff).await;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            tokio::time::sleep(BACKOFF.delay(failures)).await;
+            failures = failures.saturating_add(1);
         }
     }
 

@@ -1,35 +1,31 @@
-//! Exponential backoff, and the objects that back off between passes.
+//! How long controllers wait before they try again, and the objects that back off between passes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use bailiwick_model::backoff::Backoff;
 use bailiwick_resources::Moment;
 
 use super::summary::Task;
 
-/// A delay that doubles with each failure, up to a maximum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    initial_millis: u64,
-    max_millis: u64,
+/// For objects that a controller processes in each pass: short, so that a repaired object is soon retried.
+const OBJECTS: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+/// For deliveries that wait for a forge.
+pub(super) const DELIVERIES: Backoff =
+    Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// For what is written to a forge.
+pub(super) const WRITES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(900));
+
+/// How long an object that is not tried stays in the table.
+const STALE_AFTER: Duration = Duration::from_secs(600);
+
+/// When something is tried again after this number of earlier failures.
+pub(super) fn retry_at(now: Moment, backoff: Backoff, earlier_failures: u32) -> Moment {
+    after(now, backoff.delay(earlier_failures))
 }
 
-impl Backoff {
-    /// For objects that a controller processes in each pass: short, so that a repaired object is soon retried.
-    pub(super) const OBJECTS: Self = Self::new(2_000, 60_000);
-    /// For deliveries that wait for a forge.
-    pub(super) const DELIVERIES: Self = Self::new(1_000, 60_000);
-    /// For what is written to a forge.
-    pub(super) const WRITES: Self = Self::new(1_000, 15 * 60 * 1_000);
-
-    pub const fn new(initial_millis: u64, max_millis: u64) -> Self {
-        Self { initial_millis, max_millis }
-    }
-
-    /// The delay after this number of earlier failures, in milliseconds.
-    pub fn delay(self, earlier_failures: u32) -> u64 {
-        let factor = 1_u64.checked_shl(earlier_failures).unwrap_or(u64::MAX);
-        self.initial_millis.saturating_mul(factor).min(self.max_millis)
-    }
+fn after(moment: Moment, delay: Duration) -> Moment {
+    moment.plus_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Failed objects, and when each is retried. It lives as long as the reconcile loop and is not stored: it only
@@ -54,7 +50,7 @@ impl RetryTable {
             .0
             .entry((task, name.to_owned()))
             .or_insert(Entry { failures: 0, until: Moment::default() });
-        entry.until = now.plus_millis(Backoff::OBJECTS.delay(entry.failures));
+        entry.until = retry_at(now, OBJECTS, entry.failures);
         entry.failures = entry.failures.saturating_add(1);
     }
 
@@ -66,23 +62,6 @@ impl RetryTable {
 
     /// Forgets objects that were not tried for so long that they must be gone.
     pub(super) fn forget_stale(&mut self, now: Moment) {
-        let stale = 10 * Backoff::OBJECTS.max_millis;
-        self.0.retain(|_, entry| now < entry.until.plus_millis(stale));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Backoff;
-
-    #[test]
-    fn delay_doubles_up_to_its_maximum() {
-        let delays: Vec<u64> = (0..7).map(|failures| Backoff::OBJECTS.delay(failures)).collect();
-        assert_eq!(delays, [2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
-        for backoff in [Backoff::OBJECTS, Backoff::DELIVERIES, Backoff::WRITES] {
-            for failures in [30, 63, 64, u32::MAX] {
-                assert_eq!(backoff.delay(failures), backoff.max_millis);
-            }
-        }
+        self.0.retain(|_, entry| now < after(entry.until, STALE_AFTER));
     }
 }

@@ -12,7 +12,7 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject};
-use super::backoff::Backoff;
+use super::backoff::{WRITES, retry_at};
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
 use super::run_controller::metadata_beside;
@@ -149,9 +149,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
                     ));
                     (settled(format!("given up: {error}")), None)
                 } else {
-                    let wait = Backoff::WRITES.delay(report.misses.saturating_sub(1));
-                    let at = self.world.now().plus_millis(wait);
-                    report.next_try_at = Some(at);
+                    let misses = report.misses.saturating_sub(1);
+                    report.next_try_at = Some(retry_at(self.world.now(), WRITES, misses));
                     (report, Some(ReconcileError::Forge(error)))
                 }
             }

@@ -48,7 +48,7 @@ mod write_back_controller;
 mod write_targets;
 
 pub use api::{Api, QuestionOwner};
-pub use backoff::{Backoff, RetryTable};
+pub use backoff::RetryTable;
 pub use error::{
     CredentialProblem, LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem,
     StoredWriteError,

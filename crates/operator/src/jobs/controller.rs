@@ -9,6 +9,7 @@ use bailiwick_kubernetes::jobs::{
     last_end, overdue, plan, standing, without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
+use bailiwick_model::backoff::Backoff;
 use bailiwick_resources::{JobSettings, PodProblem};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
@@ -22,7 +23,7 @@ use super::retries::{Retries, Subject};
 
 /// How often everything is compared.
 const ROUND_INTERVAL: Duration = Duration::from_secs(2);
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+const BACKOFF: Backoff = Backoff::new(ROUND_INTERVAL, Duration::from_secs(60));
 /// How long the worker of a Job may take until it joins, at least: its node may be made first, and its image pulled.
 const MIN_TOKEN_MILLIS: u64 = 6 * 3_600_000;
 
@@ -101,22 +102,24 @@ impl<Q: AttemptQueue> JobController<Q> {
         shutdown: impl Future<Output = ()>,
     ) {
         tokio::pin!(shutdown);
-        let mut pause = ROUND_INTERVAL;
+        let mut failed_rounds = 0_u32;
         loop {
             let round = tokio::select! {
                 () = &mut shutdown => return,
                 round = self.round(Timestamp::now()) => round,
             };
-            pause = match round {
+            let pause = match round {
                 Ok(failures) => {
                     for failure in &failures {
                         failed(failure);
                     }
+                    failed_rounds = 0;
                     ROUND_INTERVAL
                 }
                 Err(error) => {
                     failed(&error);
-                    (pause * 2).min(MAX_BACKOFF)
+                    failed_rounds = failed_rounds.saturating_add(1);
+                    BACKOFF.delay(failed_rounds)
                 }
             };
             tokio::select! {

@@ -1,13 +1,14 @@
 //! What failed, and when it is tried again: each attempt and each namespace by itself.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bailiwick_kubernetes::manifests::Label;
+use bailiwick_model::backoff::Backoff;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-const FIRST_DELAY: SignedDuration = SignedDuration::from_secs(2);
-const MAX_DELAY: SignedDuration = SignedDuration::from_secs(60);
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 /// What was not tried for so long is gone.
 const STALE: SignedDuration = SignedDuration::from_secs(600);
 
@@ -30,20 +31,25 @@ pub(super) struct Retries(BTreeMap<Subject, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    delay: SignedDuration,
+    failures: u32,
     since: Timestamp,
+}
+
+impl Entry {
+    fn delay(&self) -> SignedDuration {
+        let delay = BACKOFF.delay(self.failures.saturating_sub(1));
+        SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX)
+    }
 }
 
 impl Retries {
     pub(super) fn is_due(&self, subject: &Subject, now: Timestamp) -> bool {
-        self.0.get(subject).is_none_or(|entry| now.duration_since(entry.since) >= entry.delay)
+        self.0.get(subject).is_none_or(|entry| now.duration_since(entry.since) >= entry.delay())
     }
 
     pub(super) fn failed(&mut self, subject: Subject, now: Timestamp) {
-        let before = self.0.get(&subject);
-        let delay =
-            before.map_or(FIRST_DELAY, |entry| entry.delay.saturating_mul(2).min(MAX_DELAY));
-        self.0.insert(subject, Entry { delay, since: now });
+        let before = self.0.get(&subject).map_or(0, |entry| entry.failures);
+        self.0.insert(subject, Entry { failures: before.saturating_add(1), since: now });
     }
 
     pub(super) fn succeeded(&mut self, subject: &Subject) {

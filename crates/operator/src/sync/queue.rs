@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bailiwick_fleet::controllers::Backoff;
+use bailiwick_model::backoff::Backoff;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::cache::Key;
 
-const MAX_BACKOFF_MILLIS: u64 = 120_000;
-const BACKOFF: Backoff = Backoff::new(250, MAX_BACKOFF_MILLIS);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(120));
 
 /// The objects that wait.
 #[derive(Default)]
@@ -70,7 +69,7 @@ impl State {
 
     fn failed(&mut self, key: Key, now: Instant) {
         let failures = self.failures.entry(key.clone()).or_default();
-        let delay = Duration::from_millis(BACKOFF.delay(*failures));
+        let delay = BACKOFF.delay(*failures);
         *failures = failures.saturating_add(1);
         // A change meanwhile does not make it sooner: it would fail as often as others write.
         self.again.remove(&key);
@@ -185,6 +184,6 @@ mod tests {
             state.failed(key("a"), now);
         }
         assert!(waits.is_sorted() && waits[2] < waits[5], "{waits:?}");
-        assert_eq!(waits[11], Duration::from_millis(MAX_BACKOFF_MILLIS));
+        assert_eq!(waits[11], BACKOFF.max());
     }
 }

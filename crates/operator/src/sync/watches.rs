@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_client::ClientError;
-use bailiwick_fleet::controllers::Backoff;
 use bailiwick_fleet::ports::ChangeKind;
 use bailiwick_kubernetes::sync::Direction;
+use bailiwick_model::backoff::Backoff;
 use bailiwick_resources::Kind;
 use futures_util::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
@@ -22,9 +22,8 @@ use super::reconciler::{Reconciler, now};
 use super::term::OperatorError;
 use super::{DECLARATION_DEBOUNCE, RECORD_DEBOUNCE};
 
-const MAX_RELIST_MILLIS: u64 = 60_000;
 /// How long a stream of the control plane that ended waits for its next list.
-const RELISTS: Backoff = Backoff::new(1_000, MAX_RELIST_MILLIS);
+const RELISTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 const IDLE_DELAY: Duration = Duration::from_millis(20);
 
 /// How long each list waits after the one before. A stream that lasted a while begins again.
@@ -33,10 +32,10 @@ struct Relists(u32);
 
 impl Relists {
     fn delay(&mut self, lasted: Duration) -> Duration {
-        if lasted > Duration::from_millis(MAX_RELIST_MILLIS) {
+        if lasted > RELISTS.max() {
             self.0 = 0;
         }
-        let delay = Duration::from_millis(RELISTS.delay(self.0));
+        let delay = RELISTS.delay(self.0);
         self.0 = self.0.saturating_add(1);
         delay
     }

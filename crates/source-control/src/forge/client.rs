@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_fleet::ports::{AccountProblem, ForgeError};
 use bailiwick_model::Sha256Hex;
+use bailiwick_model::backoff::Backoff;
 use jiff::Timestamp;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, LINK,
@@ -32,6 +33,7 @@ const MAX_RECEIVED_BYTES: usize = 1 << 30;
 /// Longer logs are refused, even though only their end is kept.
 const MAX_LOG_BYTES: usize = 512 << 20;
 const MAX_ATTEMPTS: u32 = 3;
+const RETRIES: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
 const PAGE_SIZE: &str = "50";
 const PAGE_LENGTH: usize = 50;
 /// How many entries of a page are left out because each is too large. More of them: the list has no pages.
@@ -159,7 +161,7 @@ impl Api {
             if !again || attempts == MAX_ATTEMPTS {
                 return response;
             }
-            tokio::time::sleep(Duration::from_millis(200 << attempts)).await;
+            tokio::time::sleep(RETRIES.delay(attempts)).await;
         }
     }
 

@@ -10,6 +10,7 @@ use bailiwick_fleet::ports::{
     Change, ChangeKind, Fleet as _, FleetError, FleetStore, Selection, Target,
 };
 use bailiwick_fleet::traces::EndedRun;
+use bailiwick_model::backoff::Backoff;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Moment, Object, WebhookDelivery,
 };
@@ -17,8 +18,8 @@ use bailiwick_resources::{
 use super::now;
 
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long it waits after the collector did not answer; twice as long each time.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// How long it waits after the collector did not answer.
+const BACKOFF: Backoff = Backoff::new(INTERVAL, Duration::from_secs(60));
 /// How many changes are read at once, and how often in one pass.
 const BATCH_SIZE: usize = 500;
 const MAX_BATCHES: usize = 20;
@@ -120,17 +121,17 @@ pub(super) async fn send_traces(plane: Arc<LocalPlane>, collector: TraceCollecto
         tokio::time::sleep(INTERVAL).await;
     };
     let mut progress = Progress::new(begun, cursor);
-    let (mut backoff, mut retry_at) = (INTERVAL, Instant::now());
+    let (mut failures, mut retry_at) = (0_u32, Instant::now());
     loop {
         if let Err(error) = look(&plane, &mut progress).await {
             tracing::warn!(%error, "runs cannot be read for traces");
         }
         if Instant::now() >= retry_at {
             if send_waiting(&plane, &collector, &mut progress).await {
-                backoff = INTERVAL;
+                failures = 0;
             } else {
-                backoff = (backoff * 2).min(MAX_BACKOFF);
-                retry_at = Instant::now() + backoff;
+                failures = failures.saturating_add(1);
+                retry_at = Instant::now() + BACKOFF.delay(failures);
             }
         }
         tokio::time::sleep(INTERVAL).await;

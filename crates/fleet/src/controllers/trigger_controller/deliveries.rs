@@ -3,7 +3,7 @@
 use bailiwick_resources::{AnyObject, Moment, Object, Repository, WebhookDelivery};
 
 use crate::controllers::ReconcileError;
-use crate::controllers::backoff::Backoff;
+use crate::controllers::backoff::{DELIVERIES, retry_at};
 use crate::ports::Write;
 use crate::triggers::Delivery;
 use crate::triggers::text::beginning;
@@ -55,7 +55,7 @@ pub(super) fn postponed_delivery(
 ) -> Result<Write, ReconcileError> {
     let mut delivery = object.typed::<WebhookDelivery>()?;
     let status = &mut delivery.status;
-    status.next_try_at = Some(now.plus_millis(Backoff::DELIVERIES.delay(status.tries)));
+    status.next_try_at = Some(retry_at(now, DELIVERIES, status.tries));
     status.tries = status.tries.saturating_add(1);
     status.executions.extend(executions);
     status.fault = Some(format!("it waits: {}", beginning(why, MAX_FAULT_BYTES)));

@@ -4,7 +4,7 @@ use bailiwick_resources::{Moment, WriteBackRecord};
 
 use super::records::failed;
 use crate::controllers::ReconcileError;
-use crate::controllers::backoff::Backoff;
+use crate::controllers::backoff::{WRITES, retry_at};
 use crate::ports::ForgeError;
 
 /// How long a write waits for its forge, or for a person who has to fix the account of the token, in milliseconds. A
@@ -48,8 +48,7 @@ pub(super) fn after_failed_try(
     if is_late {
         return failed(record, &format!("given up after {tries} tries: {error}"));
     }
-    let wait = Backoff::WRITES.delay(tries.saturating_sub(1));
-    record.next_try_at = Some(now.plus_millis(wait));
+    record.next_try_at = Some(retry_at(now, WRITES, tries.saturating_sub(1)));
     record.detail = format!("tried {tries} times: {error}");
     record
 }
