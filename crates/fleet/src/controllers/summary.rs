@@ -31,6 +31,7 @@ impl Task {
         match self {
             Self::Queue | Self::RecordWorkspace | Self::Run => true,
             Self::Observe
+            | Self::Checkout
             | Self::Delivery
             | Self::Schedule
             | Self::Poll

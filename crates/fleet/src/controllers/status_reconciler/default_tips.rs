@@ -138,7 +138,7 @@ impl<W: Clock + Commits> DefaultTips<W> {
             drop(state);
             drop(end);
         });
-        if let Some(work) = self.world.spawn(work) {
+        if let Some(work) = self.world.spawn(None, work) {
             work.await;
         }
     }
