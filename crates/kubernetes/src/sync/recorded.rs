@@ -244,7 +244,7 @@ enum Stage {
 }
 
 fn stage(record: &AnyObject) -> Stage {
-    let has = |field| record.status.get(field).is_some_and(|value| !value.is_null());
+    let has = |field: &str| record.status.get(field).is_some_and(|value| !value.is_null());
     if record.kind == Kind::AgentDispatchAttempt {
         let has_ended = has("completedAt") || has("exitReason");
         return if has_ended { Stage::Ended } else { Stage::OpenAttempt };

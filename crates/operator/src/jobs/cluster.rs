@@ -68,7 +68,7 @@ impl Listed {
 
     /// The pod of a Job.
     pub fn pod(&self, job: &Job) -> Option<&Pod> {
-        let namespace = job.metadata.namespace.as_ref()?.parse().ok()?;
+        let namespace = job.metadata.namespace.as_ref()?.parse::<Label>().ok()?;
         self.pods.get(&(namespace, job.metadata.uid.clone()?))
     }
 
