@@ -8,7 +8,6 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
 use crate::connections::WriteConnection;
 use crate::open::Store;
-use crate::sql::DatabaseKind;
 
 /// The newest schema version that this program knows.
 pub(crate) const SCHEMA_VERSION: i64 = 15;
@@ -112,7 +111,7 @@ impl Store {
         let mut connection = connection.detach();
         let limited = sqlx::raw_sql(LIMIT_LOCK_WAIT).execute(&mut connection).await;
         limited.map_err(|error| failed(&error))?;
-        let migrated = self.migrator().run(&mut connection).await;
+        let migrated = self.migrator().run_direct(None, &mut connection, false).await;
         let _ = sqlx::Connection::close(connection).await;
         migrated.map_err(|error| match is_lock_timeout(&error) {
             true => MigrationFailure::TableInUse(self.migration_failed(&error)),

@@ -6,8 +6,8 @@
 
 use bailiwick_fleet::ports::{FleetError, indexed_fields};
 use bailiwick_resources::Kind;
+use sqlx::Row as _;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Executor, Row as _};
 
 use super::Fleet;
 use super::row::columns;
@@ -16,6 +16,8 @@ use super::transaction::WriteTransaction;
 
 /// How many objects are read at a time.
 const BATCH_SIZE: i64 = 500;
+
+const READ_STATE: &str = "SELECT fields, version, has_older_terms FROM resource_index";
 
 /// The version of the list of indexed fields. Each change of the list raises it.
 pub(super) const INDEX_VERSION: i64 = 1;
@@ -82,12 +84,13 @@ impl Fleet {
     /// Rebuilds the index if that is necessary.
     pub(crate) async fn check_index(&self, rebuild: Rebuild) -> Result<(), FleetError> {
         let wanted = indexed_field_list();
-        let found = self.index_state(&self.pool).await?;
+        let found = sqlx::query(READ_STATE).fetch_one(&self.pool).await;
+        let found = self.index_state(found)?;
         if found.action(rebuild, &wanted) == IndexAction::Keep {
             return Ok(());
         }
         let mut transaction = self.begin_write().await?;
-        match transaction.update_index(rebuild, &wanted).await {
+        match transaction.refresh_index(rebuild, &wanted).await {
             Ok(()) => transaction.commit().await.map(drop),
             Err(error) => {
                 transaction.abort(&error).await;
@@ -96,21 +99,17 @@ impl Fleet {
         }
     }
 
-    async fn index_state(
-        &self,
-        connection: impl Executor<'_, Database = Any>,
-    ) -> Result<IndexState, FleetError> {
-        let read = "SELECT fields, version, has_older_terms FROM resource_index";
-        let row = sqlx::query(read).fetch_one(connection).await;
+    fn index_state(&self, row: Result<AnyRow, sqlx::Error>) -> Result<IndexState, FleetError> {
         row.and_then(|row| IndexState::read(&row)).map_err(|error| self.database_error(&error))
     }
 }
 
 impl WriteTransaction<'_> {
     /// Another program may have updated the index before this transaction began.
-    async fn update_index(&mut self, rebuild: Rebuild, wanted: &str) -> Result<(), FleetError> {
+    async fn refresh_index(&mut self, rebuild: Rebuild, wanted: &str) -> Result<(), FleetError> {
         let fleet = self.fleet;
-        match fleet.index_state(self.connection()).await?.action(rebuild, wanted) {
+        let found = sqlx::query(READ_STATE).fetch_one(self.connection()).await;
+        match fleet.index_state(found)?.action(rebuild, wanted) {
             IndexAction::Keep => return Ok(()),
             IndexAction::SetVersion => {}
             IndexAction::Rebuild => self.rebuild_index().await?,
