@@ -12,7 +12,8 @@ const TOKEN_LIFE: std::ops::RangeInclusive<u64> = 600..=86_400;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentServiceAccount {
-    /// The namespace of the ServiceAccount. The default is `default`.
+    /// The namespace of the ServiceAccount. The default is `default`. With `runsOn: jobs`, it must be the namespace of the
+    /// Job; `default` then stands for any.
     #[serde(default = "default_namespace")]
     pub namespace: String,
     /// The name of the ServiceAccount.
@@ -25,16 +26,18 @@ pub struct AgentServiceAccount {
     /// The names of the runner pools that a stack with this identity may use. If empty, none.
     #[serde(default)]
     pub allowed_runner_pools: Vec<String>,
-    /// The audience of its tokens. It is only shown: the control plane creates no tokens for identities.
+    /// The audience of its tokens. Required for `automountServiceAccountToken`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_audience: Option<String>,
-    /// The lifetime of its tokens in seconds, 600 to 86400. It is only checked and shown. The default is 3600.
+    /// The lifetime of its tokens in seconds, 600 to 86400. It must be as long as the `deadline` of a Job. The default is
+    /// 3600.
     #[serde(default = "an_hour")]
     pub token_expiration_seconds: u64,
-    /// The names of secrets for pulling images.
+    /// The names of secrets for pulling images. With `runsOn: jobs`, in the namespace of the Job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secret_refs: Vec<String>,
-    /// If true, a token may be mounted automatically. It is only shown, like `tokenAudience`. The default is false.
+    /// If true, the agent gets a token of the ServiceAccount in a file, whose path is in `IDENTITY_TOKEN_FILE`. Trusted
+    /// runs of pools with `runsOn: jobs` only. The default is false.
     #[serde(default)]
     pub automount_service_account_token: bool,
 }
@@ -45,6 +48,13 @@ fn default_namespace() -> String {
 
 fn an_hour() -> u64 {
     3600
+}
+
+impl AgentServiceAccount {
+    /// Whether its tokens are for somebody. Without an audience, the API server itself would accept them.
+    pub fn has_audience(&self) -> bool {
+        self.token_audience.as_ref().is_some_and(|audience| !audience.trim().is_empty())
+    }
 }
 
 /// The owner of an identity.

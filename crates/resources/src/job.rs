@@ -10,6 +10,9 @@ use crate::{Fault, Span, is_namespace_name, is_object_name};
 /// An ended Job stays at least as long, so that an operator that was away sees how it ended, and makes no second one.
 pub const MIN_JOB_KEEP: Span = Span::from_millis(600_000);
 
+/// How long a Job may take if its pool does not say it.
+const DEFAULT_DEADLINE: Span = Span::from_millis(6 * 3_600_000);
+
 /// The Jobs of a pool with `runsOn: jobs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -45,7 +48,8 @@ pub struct JobSettings {
     /// The name of the PriorityClass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
-    /// The name of the ServiceAccount of the pod. Its token is never mounted.
+    /// The name of the ServiceAccount of the pod, for runs without an identity in the cluster: untrusted runs, and all
+    /// runs of untrusted pools. Its token is never mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account: Option<String>,
 }
@@ -149,6 +153,11 @@ impl WorkerExit {
 }
 
 impl JobSettings {
+    /// How many seconds a Job may take. At least one: zero would mean that it ends at once.
+    pub fn deadline_seconds(&self) -> u64 {
+        self.deadline.unwrap_or(DEFAULT_DEADLINE).millis().div_ceil(1000).max(1)
+    }
+
     /// What is wrong with it.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();

@@ -10,7 +10,7 @@ use crate::connections::WriteConnection;
 use crate::open::Store;
 
 /// The newest schema version that this program knows.
-pub(crate) const SCHEMA_VERSION: i64 = 15;
+pub(crate) const SCHEMA_VERSION: i64 = 16;
 
 /// Keeps other programs from writing and migrating until the transaction ends, however long that takes.
 const LOCK_SERVER: &str = "BEGIN; SELECT pg_advisory_xact_lock(7090124316558219001)";
@@ -28,7 +28,7 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// All migrations, in their order: the name and the statements. A migration only adds, so that older programs can still
 /// use the database, or raises `oldest_usable`.
-const MIGRATIONS: [(&str, &str); 15] = [
+const MIGRATIONS: [(&str, &str); 16] = [
     ("runs", include_str!("../migrations/0001_runs.sql")),
     ("attempts", include_str!("../migrations/0002_attempts.sql")),
     ("claims", include_str!("../migrations/0003_claims.sql")),
@@ -44,6 +44,7 @@ const MIGRATIONS: [(&str, &str); 15] = [
     ("attempt jobs", include_str!("../migrations/0013_attempt_jobs.sql")),
     ("compatibility", include_str!("../migrations/0014_compatibility.sql")),
     ("claim index", include_str!("../migrations/0015_claim_index.sql")),
+    ("pod grants", include_str!("../migrations/0016_pod_grants.sql")),
 ];
 
 /// A schema that was found.
@@ -265,11 +266,11 @@ mod tests {
             "ALTER TABLE runs ADD COLUMN size BIGINT NOT NULL;",
             "ALTER TABLE runs RENAME TO agents;",
             "CREATE UNIQUE INDEX runs_branch ON runs (branch);",
-            "UPDATE schema_compatibility SET oldest_usable = 15; DROP TABLE runs;",
+            "UPDATE schema_compatibility SET oldest_usable = 16; DROP TABLE runs;",
         ] {
-            assert!(!is_safe(16, taken), "{taken}");
+            assert!(!is_safe(17, taken), "{taken}");
         }
-        assert!(is_safe(16, "ALTER TABLE runs ADD COLUMN size BIGINT NOT NULL DEFAULT 0;"));
-        assert!(is_safe(16, "UPDATE schema_compatibility SET oldest_usable = 16; DROP TABLE x;"));
+        assert!(is_safe(17, "ALTER TABLE runs ADD COLUMN size BIGINT NOT NULL DEFAULT 0;"));
+        assert!(is_safe(17, "UPDATE schema_compatibility SET oldest_usable = 17; DROP TABLE x;"));
     }
 }

@@ -26,13 +26,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("AgentSession", "forked_from", "a record"),
     ("AgentTriggerExecution", "rule_generation", "a record"),
     ("AgentWorkspace", "ownership", "a record"),
-    // Declared, but without effect here: see docs/departures.md.
-    ("AgentServiceAccount", "token_audience", "departures: no token is projected on one machine"),
-    (
-        "AgentServiceAccount",
-        "automount_service_account_token",
-        "departures: no token is projected on one machine",
-    ),
     // Declared and refused.
     ("ContextBundleTemplate", "redact_secrets", "refused by the model when it is false"),
 ];

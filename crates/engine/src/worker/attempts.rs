@@ -30,6 +30,8 @@ pub(super) struct Attempts {
     pub(super) context: Context,
     pub(super) engine: LocalEngine,
     pub(super) directory: PathBuf,
+    /// The directory with the values of its pod, if it runs in one.
+    pub(super) values: Option<PathBuf>,
     /// Locked while a repository is changed.
     pub(super) adding: tokio::sync::Mutex<()>,
     /// Locked for reading while commits are needed that no reference keeps.

@@ -11,6 +11,7 @@ use bailiwick_fleet::workers::{ByteStream, Lease, RemoteLaunch, WorkerAnswer, Wo
 use thiserror::Error;
 
 use super::attempts::{Attempts, KeptAttempt, blocking};
+use super::pod_values;
 use super::preparation::try_to_write;
 use super::repository::WorkerRepository;
 use crate::failure::Failure;
@@ -39,6 +40,10 @@ impl Attempts {
         (lease, lease_millis): (&Lease, u64),
         launch: RemoteLaunch,
     ) -> Result<KeptAttempt, BeginError> {
+        let mut environment = launch.environment;
+        // What its pod lacks, that of another Job would lack, too.
+        pod_values::add(&mut environment, self.values.as_deref(), &launch.pod_values)
+            .map_err(|failure| BeginError::Launch(EngineError(failure.in_one_line())))?;
         let (directory, name) = (self.directory.clone(), launch.repository.clone());
         let opened = move || WorkerRepository::open(&directory, &name);
         let repository = blocking(opened).await?;
@@ -72,7 +77,6 @@ impl Attempts {
         blocking(add).await?;
         drop(added);
         drop(needed);
-        let mut environment = launch.environment;
         // A kit of the user here binds no agent.
         let config = self.directory.join("config").display().to_string();
         environment.push(("XDG_CONFIG_HOME".to_owned(), config));

@@ -5,6 +5,7 @@
 //!  probing      what its machine offers
 //!  attempts     an attempt, from its claim to its end:
 //!   beginning     fetch and launch
+//!   pod_values    values that a cluster mounts for it
 //!   following     report what happens
 //!   ending        send the work, and report the end
 //!  checks       a command or tests of a check
@@ -24,6 +25,7 @@ mod ending;
 mod following;
 mod identity;
 mod once;
+mod pod_values;
 mod preparation;
 mod probing;
 mod repository;
@@ -81,6 +83,8 @@ pub struct WorkerOptions {
     pub slots: usize,
     /// How long it tries to join while the server is away.
     pub join_wait: Duration,
+    /// The directory with the values of its pod.
+    pub values: Option<PathBuf>,
     pub notices: Notices,
 }
 
@@ -118,8 +122,17 @@ impl Worker {
         options: WorkerOptions,
         token: Option<String>,
     ) -> Result<Self, Failure> {
-        let WorkerOptions { directory, server, pool, name, labels, slots, join_wait, notices } =
-            options;
+        let WorkerOptions {
+            directory,
+            server,
+            pool,
+            name,
+            labels,
+            slots,
+            join_wait,
+            values,
+            notices,
+        } = options;
         let unusable = |error: std::io::Error| {
             Failure::general(format!("{} cannot be used: {error}", directory.display()))
         };
@@ -157,6 +170,7 @@ impl Worker {
             context,
             engine,
             directory,
+            values,
             adding: tokio::sync::Mutex::default(),
             unreferenced: tokio::sync::RwLock::default(),
             preparation: Preparation::default(),

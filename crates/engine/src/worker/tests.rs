@@ -133,6 +133,7 @@ async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
         context,
         engine,
         directory: directory.clone(),
+        values: None,
         adding: tokio::sync::Mutex::default(),
         unreferenced: tokio::sync::RwLock::default(),
         preparation: Preparation::default(),

@@ -13,6 +13,7 @@ use serde::Deserialize as _;
 use super::costs::within_budget;
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
+use super::pod_grants::{LaunchIdentity, pod_grants, with_identity_token};
 use super::prepared_launch::{CONTEXT_UPDATE, PreparedLaunch, PreparedValue};
 use super::run_queries::RunQueries as _;
 use super::run_results::with_earlier_verdict;
@@ -59,7 +60,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<(), ReconcileError> {
         let repository = self.store.repository(&run.spec.repository).await?;
-        self.require_permission(run, attempt, &repository).await?;
+        let identity = self.require_permission(run, attempt, &repository).await?;
         let prepared = self.store.prepared(attempt).await?;
         let mut environment = self.environment(&repository, &prepared).await?;
         environment.extend(self.server_values(&repository, &prepared).await?);
@@ -75,17 +76,25 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
         // Without it, nothing says on which machines the attempt may run.
         let pool = pool.ok_or_else(|| LaunchRefusal::PoolGone(attempt.spec.runner_pool.clone()))?;
+        let trust = run.spec.trust_tier.min(repository.spec.trust_tier);
+        let place = place(&pool.spec, trust, &identity)?;
+        let kit_commit = kit_commit(run, &repository, &prepared)?;
+        let task = within_budget(run, attempt, prepared.task)?;
+        let task = match &place {
+            LaunchPlace::Job(grants) => with_identity_token(task, grants)?,
+            LaunchPlace::Server | LaunchPlace::Workers(_) => task,
+        };
         let launch = AttemptLaunch {
             attempt: attempt.name().to_owned(),
             agent: agent_of(attempt),
             checkout: repository.spec.checkout.clone(),
             base: run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()),
-            kit_commit: kit_commit(run, &repository, &prepared)?,
+            kit_commit,
             model_key: match prepared.lent_model_key {
                 true => ModelKey::Lent,
                 false => ModelKey::Withheld,
             },
-            task: within_budget(run, attempt, prepared.task)?,
+            task,
             context: with_earlier_verdict(&attempt.spec, prepared.context),
             limits: prepared.limits,
             environment,
@@ -94,7 +103,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             issue: bound_issue(run, &repository.spec),
             sources: prepared.sources,
             workspace: self.workspace(run, attempt, &repository).await?,
-            place: place(&pool.spec, run.spec.trust_tier.min(repository.spec.trust_tier)),
+            place,
         };
         Ok(self.engine.launch(launch).await?)
     }
@@ -164,13 +173,13 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         Ok(format!("The context of the task was gathered again:\n\n{update}\n{message}"))
     }
 
-    /// Refuses an attempt whose admitted stack is not covered by today's grants.
+    /// Refuses an attempt whose admitted stack is not covered by today's grants. The answer is its identity.
     async fn require_permission(
         &self,
         run: &Object<AgentDispatchRun>,
         attempt: &Object<AgentDispatchAttempt>,
         repository: &Object<Repository>,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<LaunchIdentity, ReconcileError> {
         let spec = &run.spec;
         let refused = |why: String| ReconcileError::from(LaunchRefusal::PermissionsChanged(why));
         let kept = &attempt.spec.agent_stack_snapshot;
@@ -180,6 +189,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         // What cannot be read now may permit it.
         Kind::ALL.iter().try_for_each(|kind| inventory.require_listed(*kind))?;
         // Permissions are today's; everything else is as admitted.
+        let admitted = frozen.service_account.clone();
         let permitting = &mut frozen;
         permitting.service_account = match permitting.service_account.take() {
             Some(then) => current_version(&inventory, &then),
@@ -226,21 +236,19 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             each.collect::<Vec<_>>().join("; ")
         };
         match reviewed.decision {
-            Decision::Allowed => Ok(()),
-            Decision::Denied => Err(refused(reasons())),
+            Decision::Allowed => {}
+            Decision::Denied => return Err(refused(reasons())),
             Decision::RequiresApproval => {
                 let asked = self.store.start_approvals(run).await?;
                 let wanted = &reviewed.approval_requirements;
                 let open = uncovered(&asked, wanted, context_of(run), self.world.now());
-                match open.first() {
-                    Some(one) => {
-                        let why = format!("an approval is needed: {}: {}", one.about, one.message);
-                        Err(refused(why))
-                    }
-                    None => Ok(()),
+                if let Some(one) = open.first() {
+                    let why = format!("an approval is needed: {}: {}", one.about, one.message);
+                    return Err(refused(why));
                 }
             }
         }
+        Ok(LaunchIdentity { admitted, current: frozen.service_account })
     }
 
     /// The values of MCP servers, under variables that only the supervisor knows. A secret must have been admitted.
@@ -341,20 +349,25 @@ fn owner_of(
 }
 
 /// The machines on which an attempt of a pool runs. Workers never check the work of untrusted runs.
-fn place(pool: &RunnerPool, trust: TrustTier) -> LaunchPlace {
-    let checks_on = match trust.min(pool.trust_tier) {
+fn place(
+    pool: &RunnerPool,
+    trust: TrustTier,
+    identity: &LaunchIdentity,
+) -> Result<LaunchPlace, LaunchRefusal> {
+    let trust = trust.min(pool.trust_tier);
+    let checks_on = match trust {
         TrustTier::Trusted => pool.checks_on,
         TrustTier::Untrusted => ChecksOn::Server,
     };
-    match pool.runs_on {
+    Ok(match pool.runs_on {
         RunsOn::Server => LaunchPlace::Server,
         RunsOn::Workers => LaunchPlace::Workers(WorkerPlace {
             labels: pool.worker_labels.clone(),
             cores: pool.worker_cores,
             checks_on,
         }),
-        RunsOn::Jobs => LaunchPlace::Job,
-    }
+        RunsOn::Jobs => LaunchPlace::Job(pod_grants(identity, trust)?),
+    })
 }
 
 /// The issue that stores the state of a run, if the repository enables that.

@@ -25,6 +25,7 @@ mod idempotency;
 mod launch;
 mod objects;
 mod outcome;
+mod pod_grants;
 mod prepared_launch;
 mod redaction;
 mod repository_controller;

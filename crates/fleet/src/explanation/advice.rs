@@ -53,7 +53,10 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::TrustedKitMissing, "fetch the default branch: untrusted work is bound by its kit"),
     (Reason::KitRoleMissing, "commit the role to the repository's kit: `roles list` shows them"),
     (Reason::ServiceAccountMissing, "apply the AgentServiceAccount"),
-    (Reason::TokenProjectionForbidden, "allow it in the AgentServiceAccount"),
+    (
+        Reason::TokenProjectionForbidden,
+        "give the AgentServiceAccount a `tokenAudience`, and use a pool with `runsOn: jobs`",
+    ),
     (Reason::ServiceAccountCannotUseRunner, "add the pool to allowedRunnerPools"),
     (Reason::MissingRoleBinding, "apply the AgentRoleBinding that `explain` of the review shows"),
     (Reason::ClusterRoleDenied, "bind a role of the namespace instead"),
@@ -128,7 +131,10 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::UploadFailed, "look at the space of the database's disk, then retry it"),
     // Identities, bindings, grants, requirements.
     (Reason::ServiceAccountDrifted, "delete the platform's identity; it is made again as declared"),
-    (Reason::TokenLifetimeOutOfBounds, "choose tokenExpirationSeconds within the bounds"),
+    (
+        Reason::TokenLifetimeOutOfBounds,
+        "choose tokenExpirationSeconds within the bounds, and not below `job.deadline` of the pool",
+    ),
     (Reason::ImagePullSecretMissing, "set the secret that imagePullSecretRefs names"),
     (Reason::RoleMissing, "apply the Role that roleRef names"),
     (Reason::SubjectMissing, "apply what the subject names, or make a token for the person"),

@@ -6,7 +6,7 @@ use std::future::Future;
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use bailiwick_model::{IssueName, PhaseName};
-use bailiwick_resources::{ChecksOn, ExitState, PatchCommit, PodProblem, RunCost};
+use bailiwick_resources::{ChecksOn, ExitState, PatchCommit, PodGrants, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -56,8 +56,8 @@ pub enum LaunchPlace {
     Server,
     /// Those of workers of its pool.
     Workers(WorkerPlace),
-    /// A pod of its own, in a Kubernetes Job.
-    Job,
+    /// A pod of its own, in a Kubernetes Job, with this of the cluster.
+    Job(PodGrants),
 }
 
 /// The workers that may run an attempt, and its checks.

@@ -222,6 +222,10 @@ pub struct RemoteLaunch {
     /// Why the workspace of its work item is not reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_reused: Option<String>,
+    /// Variables for the supervisor whose values are files of the pod. An older worker does not set them, and an agent
+    /// whose task names one of them is not started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_values: Vec<String>,
 }
 
 /// How far an attempt is.

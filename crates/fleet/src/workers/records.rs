@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{ChecksOn, Moment, PodProblem, RunCost};
+use bailiwick_resources::{ChecksOn, Moment, PodGrants, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{FinishReport, Lease, ProgressReport, WorkerCapabilities};
@@ -90,6 +90,8 @@ pub struct QueuedAttempt {
     pub launch: Vec<u8>,
     /// The machines on which its checks run commands and tests.
     pub checks_on: ChecksOn,
+    /// What its pod is granted of its cluster, if it runs in one.
+    pub pod_grants: PodGrants,
 }
 
 /// A job of a check that is queued for the workers of a pool.
@@ -192,6 +194,8 @@ pub struct WorkerAttempt {
     pub queued_millis: u64,
     /// Its Job, if it runs in one.
     pub job: JobRecord,
+    /// What its pod is granted of its cluster.
+    pub pod_grants: PodGrants,
 }
 
 /// What is recorded of the Kubernetes Job of an attempt.

@@ -1,7 +1,8 @@
 //! The use of pools, and paused pools.
 
 use bailiwick_fleet::ports::{
-    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, World as _, Write,
+    Fleet as _, FleetStore as _, LaunchPlace, LaunchedState, RunVerb, RunVerbRequest, Target,
+    World as _, Write,
 };
 use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
 use serde_json::json;
@@ -74,6 +75,35 @@ async fn pool_status_counts_active_and_queued_runs() {
     reconcile(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(pool(&plane).await.metadata.resource_version, version);
+}
+
+#[tokio::test]
+async fn attempt_in_a_job_gets_its_identity_and_one_on_the_server_gets_none() {
+    for runs_on in ["server", "jobs"] {
+        let plane = start_plane(|object| {
+            if object.kind == Kind::RunnerPool && object.metadata.name == "inside" {
+                object.spec["runsOn"] = json!(runs_on);
+            }
+            if object.kind == Kind::AgentServiceAccount && runs_on == "jobs" {
+                object.spec["automountServiceAccountToken"] = json!(true);
+                object.spec["tokenAudience"] = json!("vault");
+                object.spec["tokenExpirationSeconds"] = json!(21_600);
+            }
+        })
+        .await;
+        plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap();
+        reconcile(&plane).await;
+        let launched = plane.engine.launched.lock().unwrap()[0].clone();
+        match (runs_on, &launched.place) {
+            ("server", LaunchPlace::Server) => assert!(!launched.task.contains("IDENTITY_TOKEN")),
+            ("jobs", LaunchPlace::Job(grants)) => {
+                assert_eq!(grants.identity.as_ref().unwrap().account, "fixer");
+                assert_eq!(grants.token().unwrap().audience, "vault");
+                assert!(launched.task.contains("IDENTITY_TOKEN"), "{}", launched.task);
+            }
+            (_, other) => panic!("{runs_on}: {other:?}"),
+        }
+    }
 }
 
 /// Without its pool, the allowed machines of an attempt are unknown.

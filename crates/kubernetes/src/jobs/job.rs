@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_resources::{
-    JobResources, JobSettings, JobToleration, MIN_JOB_KEEP, PodIsolation, WorkerExit,
+    JobResources, JobSettings, JobToleration, MIN_JOB_KEEP, PodGrants, PodIsolation, WorkerExit,
 };
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement,
@@ -16,15 +16,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::name;
 use super::name::TOKEN_KEY;
+use super::{grants, name};
 use crate::manifests::{Cidr, Label, Sandbox, ServerAddress, pod};
 
 /// Where the token is.
 const TOKEN: &str = "/run/bailiwick-join";
 /// Readable by the group of the pod.
-const TOKEN_MODE: i32 = 0o440;
-const DEFAULT_DEADLINE_SECONDS: i64 = 6 * 3_600;
+pub(super) const TOKEN_MODE: i32 = 0o440;
 const DEFAULT_KEEP_SECONDS: i32 = 3_600;
 /// The name of the container.
 pub(super) const WORKER: &str = "worker";
@@ -64,6 +63,8 @@ pub struct AttemptJob<'a> {
     pub pool: &'a str,
     /// The settings of the pool.
     pub settings: &'a JobSettings,
+    /// What its pod is granted of the cluster.
+    pub grants: &'a PodGrants,
     /// Where it is.
     pub namespace: &'a Label,
     /// Its number among the Jobs of the attempt, from 1.
@@ -109,7 +110,7 @@ pub fn job(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Job {
 
 /// How long a Job may take.
 pub fn deadline_seconds(settings: &JobSettings) -> i64 {
-    settings.deadline.map_or(DEFAULT_DEADLINE_SECONDS, |span| seconds(span.millis()))
+    i64::try_from(settings.deadline_seconds()).unwrap_or(i64::MAX)
 }
 
 /// At least one second: zero would mean that it ends, or is deleted, at once.
@@ -150,12 +151,12 @@ fn sandbox(settings: &JobSettings) -> Sandbox {
 fn pod_spec(wanted: &AttemptJob<'_>, cluster: &Cluster) -> PodSpec {
     let settings = wanted.settings;
     let sandbox = sandbox(settings);
-    let pull = settings.image_pull_secrets.iter();
-    let pull = pull.map(|name| LocalObjectReference { name: name.clone() });
+    let pull = grants::image_pull_secrets(wanted.grants, settings).into_iter();
+    let pull = pull.map(|name| LocalObjectReference { name });
     let tolerations = settings.tolerations.iter().map(toleration);
     PodSpec {
         restart_policy: Some("Never".to_owned()),
-        service_account_name: settings.service_account.clone(),
+        service_account_name: grants::account(wanted.grants, settings),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         share_process_namespace: Some(false),
@@ -208,12 +209,16 @@ fn container(wanted: &AttemptJob<'_>, cluster: &Cluster, sandbox: Sandbox) -> Co
         "--directory",
         &directory,
     ];
-    let command = command.map(str::to_owned).into();
+    let mut command: Vec<String> = command.map(str::to_owned).into();
+    let values = grants::mount(wanted.grants);
+    if let Some(values) = &values {
+        command.extend(["--values".to_owned(), values.mount_path.clone()]);
+    }
     let image = settings.image.as_deref().unwrap_or(&cluster.image);
     let mut container = pod::container(image, sandbox, command, Vec::new());
     let mut join = pod::mount("join", TOKEN);
     join.read_only = Some(true);
-    container.volume_mounts.get_or_insert_default().push(join);
+    container.volume_mounts.get_or_insert_default().extend([join].into_iter().chain(values));
     Container {
         name: WORKER.to_owned(),
         resources: Some(resources(&settings.resources)),
@@ -263,5 +268,6 @@ fn volumes(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Vec<Volume> {
         }),
         ..Volume::default()
     };
-    vec![empty("data"), empty("temporary"), join]
+    let own = [empty("data"), empty("temporary"), join];
+    own.into_iter().chain(grants::volume(wanted.grants)).collect()
 }

@@ -4,6 +4,7 @@
 //!  name       the names and labels of the objects of an attempt
 //!  namespace  where the Jobs of a pool are, and why they are not
 //!  job        the Job, with the worker and its supervisor inside
+//!  grants     the identity of its pod, and the values that are mounted for its worker
 //!  objects    the secret with its token, and what its pod may reach
 //!  quota      which quota of the namespace refuses a Job
 //!  outcome    what is wrong with a Job, and whether another one may do better
@@ -11,6 +12,7 @@
 //!  pause      how long it waits for the next Job of an attempt
 //! ```
 
+mod grants;
 mod job;
 mod name;
 mod namespace;
@@ -22,7 +24,7 @@ mod quota;
 
 pub use job::{AttemptJob, Cluster, deadline_seconds, job};
 pub use name::{ATTEMPT, COMPONENT, TOKEN_KEY, attempt_and_number, job_name, selector};
-pub use namespace::{JobPool, NamespaceError, namespace};
+pub use namespace::{JobPool, NamespaceError, namespace, require_identity};
 pub use objects::{network_policy, token_secret};
 pub use outcome::{JobStanding, Next, Problem, Seen, overdue, refusal, standing};
 pub use pause::{LastEnd, has_ended, is_due, last_end};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_resources::{JobSettings, PodProblem, TrustTier};
+use bailiwick_resources::{JobSettings, PodGrants, PodProblem, TrustTier};
 
 use super::job::Cluster;
 use super::outcome::Problem;
@@ -33,11 +33,33 @@ pub enum NamespaceError {
         "the namespace `{0}` is for trusted pools; name another one in `job.namespace` of this untrusted pool"
     )]
     Trusted(Label),
+    /// A pod can only run as an account of its own namespace.
+    #[error(
+        "the identity of the run is in the namespace `{identity}`, and its Job in `{job}`: name the same one in \
+         `job.namespace` of the pool and in `namespace` of the AgentServiceAccount, or leave out the latter"
+    )]
+    OtherIdentity {
+        /// That of the identity.
+        identity: String,
+        /// That of the Job.
+        job: Label,
+    },
 }
 
 impl From<NamespaceError> for Problem {
     fn from(error: NamespaceError) -> Self {
         Self { kind: PodProblem::PodNotAdmitted, detail: error.to_string() }
+    }
+}
+
+/// Refuses a Job in another namespace than that of the identity that it has.
+pub fn require_identity(grants: &PodGrants, job: &Label) -> Result<(), NamespaceError> {
+    let identity = grants.identity.as_ref().and_then(|identity| identity.namespace.clone());
+    match identity {
+        Some(identity) if identity != job.to_string() => {
+            Err(NamespaceError::OtherIdentity { identity, job: job.clone() })
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

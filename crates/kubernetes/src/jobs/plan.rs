@@ -1,6 +1,6 @@
 //! What the operator does next about an attempt. Repeating a step, or doing it from two operators, changes nothing.
 
-use bailiwick_resources::{JobSettings, PodProblem};
+use bailiwick_resources::{JobSettings, PodGrants, PodProblem};
 
 use super::job::deadline_seconds;
 use super::outcome::{JobStanding, Next, Problem};
@@ -31,6 +31,8 @@ pub struct OpenAttempt {
     pub is_expired: bool,
     /// How long ago it was queued.
     pub queued_millis: u64,
+    /// What its pod is granted of the cluster.
+    pub grants: PodGrants,
 }
 
 impl OpenAttempt {

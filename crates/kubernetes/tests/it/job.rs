@@ -7,7 +7,7 @@ use bailiwick_kubernetes::jobs::{
     network_policy, selector, token_secret,
 };
 use bailiwick_resources::{
-    JobSettings, JobToleration, PodIsolation, TaintEffect, TrustTier, WorkerExit,
+    JobSettings, JobToleration, PodGrants, PodIsolation, TaintEffect, TrustTier, WorkerExit,
 };
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodSpec;
@@ -29,7 +29,10 @@ pub(crate) fn cluster() -> Cluster {
 pub(crate) fn example_job(settings: &JobSettings, number: u64) -> Job {
     let cluster = cluster();
     let namespace = &cluster.namespace;
-    job(&AttemptJob { attempt: ATTEMPT, pool: "inside", settings, namespace, number }, &cluster)
+    let grants = &PodGrants::default();
+    let wanted =
+        AttemptJob { attempt: ATTEMPT, pool: "inside", settings, grants, namespace, number };
+    job(&wanted, &cluster)
 }
 
 fn pod(job: &Job) -> PodSpec {
@@ -72,6 +75,7 @@ fn settings_of_the_pool_decide_where_its_pods_run() {
         attempt: ATTEMPT,
         pool: "inside",
         settings: &settings,
+        grants: &PodGrants::default(),
         namespace: &namespace,
         number: 2,
     };
@@ -186,6 +190,7 @@ fn job_is_identified_by_its_attempt_and_number() {
         attempt: &long,
         pool: &"p".repeat(100),
         settings: &JobSettings::default(),
+        grants: &PodGrants::default(),
         namespace: &cluster().namespace,
         number: u64::MAX,
     };

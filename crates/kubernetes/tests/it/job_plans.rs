@@ -4,7 +4,7 @@ use bailiwick_kubernetes::jobs::{
     JobStanding, LastEnd, MAX_JOBS, Next, OpenAttempt, Problem, Step, is_due, last_end, plan,
     without_job,
 };
-use bailiwick_resources::{JobSettings, PodProblem};
+use bailiwick_resources::{JobSettings, PodGrants, PodProblem};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -22,6 +22,7 @@ fn open(change: impl FnOnce(&mut OpenAttempt)) -> OpenAttempt {
         is_cancelled: false,
         is_expired: true,
         queued_millis: 0,
+        grants: PodGrants::default(),
     };
     change(&mut open);
     open

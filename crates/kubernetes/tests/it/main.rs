@@ -13,6 +13,7 @@ mod definitions;
 mod differences;
 mod examples;
 mod job;
+mod job_grants;
 mod job_outcomes;
 mod job_plans;
 mod manifests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bailiwick_kubernetes::jobs::{
     AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due,
-    last_end, overdue, plan, standing, without_job,
+    last_end, overdue, plan, require_identity, standing, without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
 use bailiwick_model::backoff::Backoff;
@@ -202,6 +202,9 @@ impl<Q: AttemptQueue> JobController<Q> {
             Ok(namespace) => namespace,
             Err(error) => return self.refuse(open, &pool.settings, error.into()).await,
         };
+        if let Err(error) = require_identity(&open.grants, &namespace) {
+            return self.refuse(open, &pool.settings, error.into()).await;
+        }
         if !listed.has(&namespace) {
             return Ok(Attended::Done);
         }
@@ -209,6 +212,7 @@ impl<Q: AttemptQueue> JobController<Q> {
             attempt: &open.attempt,
             pool: &open.pool,
             settings: &pool.settings,
+            grants: &open.grants,
             namespace: &namespace,
             number: open.number(),
         };

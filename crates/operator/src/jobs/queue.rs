@@ -188,6 +188,7 @@ fn open(attempt: WorkerAttempt) -> OpenAttempt {
         pool: attempt.pool,
         is_expired: attempt.is_expired,
         queued_millis: attempt.queued_millis,
+        grants: attempt.pod_grants,
     }
 }
 

@@ -8,7 +8,7 @@ use bailiwick_kubernetes::jobs::{Cluster, JobPool, OpenAttempt, Problem};
 use bailiwick_operator::jobs::{
     AttemptQueue, Failure, JobCluster, JobController, OpenJobs, PoolState, QueueError, QueuedJob,
 };
-use bailiwick_resources::{JobSettings, PodProblem, TrustTier};
+use bailiwick_resources::{JobSettings, PodGrants, PodIdentity, PodProblem, PodToken, TrustTier};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -168,6 +168,7 @@ impl Queue {
             is_cancelled: false,
             is_expired: true,
             queued_millis: 0,
+            grants: PodGrants::default(),
         });
         queue.0.lock().unwrap().open.extend(open);
         queue
@@ -416,6 +417,33 @@ async fn job_that_the_api_server_refuses_is_retried() {
     assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
     controller.round().await;
     assert_eq!(queue.problem(), None);
+}
+
+/// A pod can only be an account of its own namespace.
+#[tokio::test]
+async fn job_has_the_identity_of_its_attempt_and_only_in_its_namespace() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    let identity = |namespace: &str| PodIdentity {
+        account: "fixer".to_owned(),
+        namespace: Some(namespace.to_owned()),
+        image_pull_secrets: Vec::new(),
+        token: Some(PodToken { audience: "vault".to_owned(), seconds: 7_200 }),
+    };
+    queue.change(|open| open.grants = PodGrants { identity: Some(identity("elsewhere")) });
+    controller.round().await;
+    assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
+    assert!(server.names("jobs").is_empty());
+    queue.change(|open| open.grants = PodGrants { identity: Some(identity("attempts")) });
+    controller.round().await;
+    let path = format!("/apis/batch/v1/namespaces/attempts/jobs/{}", job_name("fixer-1", 1));
+    let pod = server.0.lock().unwrap().stored[&path]["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["serviceAccountName"], "fixer");
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let volumes = pod["volumes"].as_array().unwrap();
+    let values = volumes.iter().find(|volume| volume["name"] == "values").unwrap();
+    let token = &values["projected"]["sources"][0]["serviceAccountToken"];
+    assert_eq!((&token["audience"], &token["expirationSeconds"]), (&json!("vault"), &json!(7_200)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
-use bailiwick_resources::ChecksOn;
+use bailiwick_resources::{ChecksOn, PodGrants};
 use sqlx::Row as _;
 
 use super::rows::columns;
@@ -16,6 +16,15 @@ use crate::sql::{DatabaseKind, escaped, unescaped};
 
 /// How many events are deleted in one transaction, so that other writers do not wait long.
 const FORGOTTEN_EVENTS: u64 = 1_000;
+
+/// Where a row may run, and what it gets there.
+struct QueuedPlace<'a> {
+    labels: &'a BTreeMap<String, String>,
+    checks_on: ChecksOn,
+    /// The workers that count as having claimed it.
+    claimed_by: &'a [String],
+    pod_grants: &'a PodGrants,
+}
 
 /// Which attempts can be forgotten.
 fn forgettable(database_kind: DatabaseKind) -> String {
@@ -46,9 +55,10 @@ impl Store {
         if self.queued_attempt(&attempt.agent).await?.is_some() {
             return Ok(());
         }
-        let QueuedAttempt { agent, attempt, pool, labels, launch, checks_on } = attempt;
+        let QueuedAttempt { agent, attempt, pool, labels, launch, checks_on, pod_grants } = attempt;
         let names = [agent.as_str(), attempt, pool, ""];
-        self.add_to_queue(names, labels, launch, (*checks_on, &[])).await.map(drop)
+        let place = QueuedPlace { labels, checks_on: *checks_on, claimed_by: &[], pod_grants };
+        self.add_to_queue(names, launch, &place).await.map(drop)
     }
 
     /// Queues a job of a check, if its attempt still waits for its checks; whether it does. Doing it again changes
@@ -59,7 +69,13 @@ impl Store {
         }
         let QueuedCheck { name, agent, key, pool, labels, not_by, launch } = check;
         let names = [name.as_str(), agent, pool, key];
-        self.add_to_queue(names, labels, launch, (ChecksOn::Server, not_by)).await
+        let place = QueuedPlace {
+            labels,
+            checks_on: ChecksOn::Server,
+            claimed_by: not_by,
+            pod_grants: &PodGrants::default(),
+        };
+        self.add_to_queue(names, launch, &place).await
     }
 
     /// Adds a row: its name, its attempt, its pool and the key of its check. False if it is for a check that nobody
@@ -67,10 +83,10 @@ impl Store {
     async fn add_to_queue(
         &self,
         [name, attempt, pool, key]: [&str; 4],
-        labels: &BTreeMap<String, String>,
         launch: &[u8],
-        (checks_on, claimed_by): (ChecksOn, &[String]),
+        place: &QueuedPlace<'_>,
     ) -> Result<bool, StoreError> {
+        let QueuedPlace { labels, checks_on, claimed_by, pod_grants } = place;
         let sealed = self.fleet.seal_launch(name, launch).await;
         let sealed = sealed.map_err(|error| self.failure(error.to_string()))?;
         let now = self.database_kind().now();
@@ -82,9 +98,9 @@ impl Store {
         let add = format!(
             "INSERT INTO worker_attempts (agent, attempt, pool, labels, key_id, nonce, launch, state, \
              worker, fence, lease_until, queued_at, cancelled, events_before, last_event, report, \
-             spent, answers, work, finish, detail, check_key, checks_on, claimed_by) \
+             spent, answers, work, finish, detail, check_key, checks_on, claimed_by, pod_grants) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued', '', \
-             0, 0, {now}, 0, 0, 0, '', '', '', $8, '', '', $9, $10, $11) ON CONFLICT DO NOTHING"
+             0, 0, {now}, 0, 0, 0, '', '', '', $8, '', '', $9, $10, $11, $12) ON CONFLICT DO NOTHING"
         );
         sqlx::query(sqlx::AssertSqlSafe(add))
             .bind(escaped(name))
@@ -96,8 +112,9 @@ impl Store {
             .bind(sealed.bytes)
             .bind(Vec::<u8>::new())
             .bind(escaped(key))
-            .bind(self.to_json(&checks_on)?)
-            .bind(escaped(&self.to_json(&claimed_by)?))
+            .bind(self.to_json(checks_on)?)
+            .bind(escaped(&self.to_json(claimed_by)?))
+            .bind(escaped(&self.to_json(*pod_grants)?))
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(&error))?;

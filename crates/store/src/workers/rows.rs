@@ -12,7 +12,7 @@ use crate::open::Store;
 use crate::sql::{DatabaseKind, unescaped};
 
 /// The number of columns that `columns` names.
-pub(super) const COLUMN_COUNT: usize = 22;
+pub(super) const COLUMN_COUNT: usize = 23;
 
 /// The columns of an attempt without its launch and its work.
 pub(super) fn columns(database_kind: DatabaseKind) -> String {
@@ -21,7 +21,7 @@ pub(super) fn columns(database_kind: DatabaseKind) -> String {
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
          finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), check_key, checks_on, \
          claimed_by, jobs_ended, pod_problem, job_detail, \
-         CAST({now} - queued_at AS BIGINT)"
+         CAST({now} - queued_at AS BIGINT), pod_grants"
     )
 }
 
@@ -91,6 +91,7 @@ impl Store {
                 problem: PodProblem::ALL.into_iter().find(|known| known.as_str() == problem),
                 detail: text(20)?,
             },
+            pod_grants: self.json_or_default(&text(22)?)?,
         };
         let totals: StoredTotals = self.json_or_default(&text(9)?)?;
         Ok(Row {

@@ -27,6 +27,12 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "resource_index",
 ];
 
+/// Reverts schema version 16.
+const REVERT_VERSION_16: [&str; 2] = [
+    "ALTER TABLE worker_attempts DROP COLUMN pod_grants",
+    "DELETE FROM _sqlx_migrations WHERE version = 16",
+];
+
 /// Reverts schema version 15.
 const REVERT_VERSION_15: [&str; 3] = [
     "DROP INDEX worker_attempts_to_claim",
@@ -126,7 +132,7 @@ async fn other_users_cannot_read_a_database() {
 async fn migrate_to_newer_version(database: &TestDatabase, oldest_usable: i64) {
     let mut connection = database.connect().await;
     let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, \
-                 execution_time) VALUES (16, 'newer', TRUE, '', 0)";
+                 execution_time) VALUES (17, 'newer', TRUE, '', 0)";
     sqlx::query(newer).execute(&mut connection).await.unwrap();
     let floor = "UPDATE schema_compatibility SET oldest_usable = $1";
     sqlx::query(floor).bind(oldest_usable).execute(&mut connection).await.unwrap();
@@ -138,14 +144,14 @@ async fn migrate_to_newer_version(database: &TestDatabase, oldest_usable: i64) {
 async fn newer_schema_without_what_this_program_needs_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
-    migrate_to_newer_version(&database, 16).await;
+    migrate_to_newer_version(&database, 17).await;
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 16, known: 15, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 17, known: 16, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "DELETE FROM _sqlx_migrations WHERE version = 16";
+    let sql = "DELETE FROM _sqlx_migrations WHERE version = 17";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let reopened = database.open().await;
     assert_eq!(reopened.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -155,21 +161,21 @@ async fn newer_schema_without_what_this_program_needs_is_refused_and_not_changed
 async fn newer_schema_that_only_added_is_used_by_an_older_program() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
-    migrate_to_newer_version(&database, 15).await;
+    migrate_to_newer_version(&database, 16).await;
     let mut connection = database.connect().await;
-    let added = "ALTER TABLE runs ADD COLUMN new_in_16 BIGINT NOT NULL DEFAULT 7";
+    let added = "ALTER TABLE runs ADD COLUMN new_in_17 BIGINT NOT NULL DEFAULT 7";
     sqlx::query(added).execute(&mut connection).await.unwrap();
     let store = database.open().await;
-    assert_eq!(store.schema().await.unwrap(), 16);
+    assert_eq!(store.schema().await.unwrap(), 17);
     store.record(&run("new"), None).await.unwrap();
     store.change_status(&id("kept"), RunStatus::Done, None).await.unwrap();
     assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Done);
-    let new = "SELECT new_in_16 FROM runs WHERE id = 'new'";
+    let new = "SELECT new_in_17 FROM runs WHERE id = 'new'";
     let new = sqlx::query(new).fetch_one(&mut connection).await.unwrap();
     assert_eq!(new.get::<i64, _>(0), 7);
     let copy = Store::open_for_copy(Location::file(database.path("copy.db"))).await.unwrap();
     let refused = store.copy_to(&copy).await;
-    assert!(matches!(refused, Err(StoreError::TooNew { found: 16, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::TooNew { found: 17, .. })), "{refused:?}");
 }
 
 #[tokio::test]
@@ -235,7 +241,7 @@ async fn opening_again_does_not_migrate_again() {
     let first = history().await;
     assert_eq!(
         first.iter().map(|row| row.0).collect::<Vec<_>>(),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]
     );
     for _ in 0..3 {
         let store = database.open().await;
@@ -368,8 +374,9 @@ async fn database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_15
+    for statement in REVERT_VERSION_16
         .into_iter()
+        .chain(REVERT_VERSION_15)
         .chain(REVERT_VERSION_14)
         .chain(REVERT_VERSION_13)
         .chain(REVERT_VERSION_12)
@@ -410,8 +417,9 @@ async fn database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_15
+    for statement in REVERT_VERSION_16
         .into_iter()
+        .chain(REVERT_VERSION_15)
         .chain(REVERT_VERSION_14)
         .chain(REVERT_VERSION_13)
         .chain(REVERT_VERSION_12)
@@ -464,8 +472,9 @@ async fn database_of_schema_version_5_gets_names_and_rollbacks() {
     store.append_run_note(&id("reverted"), LedgerNote::RolledBack, "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_15
+    for line in REVERT_VERSION_16
         .into_iter()
+        .chain(REVERT_VERSION_15)
         .chain(REVERT_VERSION_14)
         .chain(REVERT_VERSION_13)
         .chain(REVERT_VERSION_12)
@@ -517,8 +526,9 @@ async fn attempts_of_an_older_schema_keep_their_exhausted_limit() {
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_15
+    for line in REVERT_VERSION_16
         .into_iter()
+        .chain(REVERT_VERSION_15)
         .chain(REVERT_VERSION_14)
         .chain(REVERT_VERSION_13)
         .chain(REVERT_VERSION_12)

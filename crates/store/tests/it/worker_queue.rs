@@ -9,7 +9,7 @@ use bailiwick_fleet::workers::{
     QueuedCheck, QueuedState, WorkerCapabilities, WorkerRecord,
 };
 use bailiwick_model::event::ExitReason;
-use bailiwick_resources::{ChecksOn, RunCost};
+use bailiwick_resources::{ChecksOn, PodGrants, RunCost};
 use bailiwick_store::Store;
 use serde_json::json;
 
@@ -61,6 +61,7 @@ pub(crate) async fn queue(store: &Store, agent: &str, labels: &[(&str, &str)]) {
         labels: pairs(labels),
         launch: format!("the secret of {agent}").into_bytes(),
         checks_on: ChecksOn::Workers,
+        pod_grants: PodGrants::default(),
     };
     store.queue_attempt(&attempt).await.unwrap();
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use bailiwick_fleet::workers::{
     ATTEMPT_LABEL, CheckEvidence, FinishReport, JobRecord, NewWorkerToken, ProgressReport,
-    QueuedCheck, QueuedState, ReportError, WorkerAttempt, WorkerRecord, WorkerState,
+    QueuedAttempt, QueuedCheck, QueuedState, ReportError, WorkerAttempt, WorkerRecord, WorkerState,
 };
-use bailiwick_resources::{ChecksOn, PodProblem};
+use bailiwick_resources::{ChecksOn, PodGrants, PodIdentity, PodProblem, PodToken};
 use bailiwick_store::{CancelOutcome, QueueSignal, Store};
 use serde_json::json;
 
@@ -81,6 +81,36 @@ fn worker_with_a_token_for_one_attempt_claims_no_other() {
         assert!(store.claim_attempt(&other, HOUR, None).await.unwrap().is_none());
         let jobs = store.job_attempts().await.unwrap();
         assert_eq!(jobs.iter().map(|job| job.agent.as_str()).collect::<Vec<_>>(), ["older", "own"]);
+    });
+}
+
+#[test]
+fn grants_of_a_pod_are_stored_with_its_attempt() {
+    with_store(async |store: Store| {
+        let token = PodToken { audience: "vault".to_owned(), seconds: 7_200 };
+        let identity = PodIdentity {
+            account: "fixer".to_owned(),
+            namespace: None,
+            image_pull_secrets: Vec::new(),
+            token: Some(token),
+        };
+        let pod_grants = PodGrants { identity: Some(identity) };
+        for grants in [PodGrants::default(), pod_grants] {
+            let agent = if grants == PodGrants::default() { "plain" } else { "granted" };
+            let attempt = QueuedAttempt {
+                agent: agent.to_owned(),
+                attempt: format!("attempt of {agent}"),
+                pool: "inside".to_owned(),
+                labels: pairs(&[(ATTEMPT_LABEL, agent)]),
+                launch: b"{}".to_vec(),
+                checks_on: ChecksOn::Server,
+                pod_grants: grants.clone(),
+            };
+            store.queue_attempt(&attempt).await.unwrap();
+            let jobs = store.job_attempts().await.unwrap();
+            let job = jobs.iter().find(|job| job.agent == agent).unwrap();
+            assert_eq!(job.pod_grants, grants);
+        }
     });
 }
 

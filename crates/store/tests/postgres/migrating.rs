@@ -8,7 +8,8 @@ use sqlx::{Connection as _, Executor as _};
 use crate::test_database::{TestDatabase, id, location, run};
 
 /// Reverts schema version 14, and those after it.
-const REVERT_TO_VERSION_13: [&str; 6] = [
+const REVERT_TO_VERSION_13: [&str; 7] = [
+    "ALTER TABLE worker_attempts DROP COLUMN pod_grants",
     "DROP INDEX worker_attempts_to_claim",
     "CREATE INDEX worker_attempts_in_queue ON worker_attempts (pool, state, queued_at, agent)",
     "DROP TABLE schema_compatibility",

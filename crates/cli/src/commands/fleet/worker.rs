@@ -57,6 +57,9 @@ pub struct WorkerCommand {
     /// With --once: how long to wait for the server, and then for an attempt
     #[arg(long, value_name = "TIME", default_value = "5m", requires = "once")]
     wait: Span,
+    /// With --once: directory with values that the pod of the worker has for its attempt
+    #[arg(long, value_name = "DIR", requires = "once")]
+    values: Option<PathBuf>,
     /// Allow http:// to another machine: others in between can read everything
     #[arg(long)]
     insecure_http: bool,
@@ -108,6 +111,7 @@ impl WorkerCommand {
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
             slots: self.slots,
             join_wait: if self.once { wait } else { Duration::ZERO },
+            values: self.values.map(|values| context.directory.join(values)),
             notices: context.notices.clone(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -494,6 +494,79 @@ fn worker_of_a_job_runs_its_own_attempt_and_ends() {
     assert_eq!(output.status.code(), Some(64), "{output:?}");
 }
 
+/// The cluster gives the worker a token of the identity. Its agent gets it as a file, and nothing else of the pod.
+#[test]
+fn agent_in_a_job_gets_the_token_of_its_identity_and_cannot_open_the_values_of_the_pod() {
+    let token = "token-of-the-identity-of-fixer";
+    let machine = Machine::new();
+    let values = machine.0.place().join("values");
+    std::fs::create_dir(&values).unwrap();
+    std::fs::write(values.join("IDENTITY_TOKEN"), token).unwrap();
+    let script = format!(
+        "sha256sum < \"$IDENTITY_TOKEN_FILE\" > src/token.txt\necho \"[${{IDENTITY_TOKEN-none}}]\" > src/variable.txt\n\
+         cat {}/IDENTITY_TOKEN && echo OPEN > src/values.txt || echo CLOSED > src/values.txt\n",
+        values.display()
+    );
+    let script = shell_script(&script);
+    let place = place_with_script_at(Place::bare(), &[], &script, |kind, spec| match kind {
+        "RunnerPool" => {
+            spec["runsOn"] = json!("jobs");
+            spec["job"] = json!({ "deadline": "1h" });
+        }
+        "AgentServiceAccount" => {
+            spec["automountServiceAccountToken"] = json!(true);
+            spec["tokenAudience"] = json!("vault");
+        }
+        _ => {}
+    });
+    let serving = serve(&place);
+    let run = start_run(&place);
+    let agent = waiting_attempt(&place, &run);
+    let grants = place.with_store(async |store| store.queued_attempt(&agent).await.unwrap());
+    let identity = grants.unwrap().pod_grants.identity.unwrap();
+    assert_eq!(identity.token.unwrap().audience, "vault");
+    let join = token_of_attempt(&place, &agent);
+    let output = machine.command(&serving, &join, &["--once", "--values", "values"]).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let run = wait_for_end(&place, &run);
+    assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
+    let digest = bailiwick_model::Sha256Hex::of(token).to_string();
+    assert!(worktree_file(&place, &agent, "src/token.txt").starts_with(&digest));
+    assert_eq!(worktree_file(&place, &agent, "src/variable.txt"), "[none]\n");
+    assert_eq!(worktree_file(&place, &agent, "src/values.txt"), "CLOSED\n");
+    // The control plane knows the name of the value, and never the value.
+    let bytes = all_bytes(&place.scratch.state());
+    assert!(contains(&bytes, "IDENTITY_TOKEN"), "positive control: its name is found");
+    assert!(!contains(&bytes, token));
+}
+
+#[test]
+fn worker_without_the_values_of_its_pod_fails_its_attempt_with_the_reason() {
+    let script = shell_script("echo done > src/done.txt");
+    let place = place_with_script_at(Place::bare(), &[], &script, |kind, spec| match kind {
+        "RunnerPool" => {
+            spec["runsOn"] = json!("jobs");
+            spec["job"] = json!({ "deadline": "1h" });
+        }
+        "AgentServiceAccount" => {
+            spec["automountServiceAccountToken"] = json!(true);
+            spec["tokenAudience"] = json!("vault");
+        }
+        _ => {}
+    });
+    let serving = serve(&place);
+    let run = start_run(&place);
+    let agent = waiting_attempt(&place, &run);
+    let join = token_of_attempt(&place, &agent);
+    let output = Machine::new().command(&serving, &join, &["--once"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let run = wait_for_end(&place, &run);
+    assert_eq!(run["status"]["phase"], "failed", "{run:#}");
+    let text = run["status"].to_string();
+    assert!(text.contains("no value IDENTITY_TOKEN of a pod"), "{run:#}");
+}
+
 #[test]
 fn problem_of_a_job_is_a_condition_of_the_run() {
     use bailiwick_fleet::workers::JobRecord;

@@ -213,7 +213,7 @@ impl Engine for FleetEngine {
         async {
             match &launch.place {
                 LaunchPlace::Server => self.local.launch(launch).await,
-                LaunchPlace::Workers(_) | LaunchPlace::Job => self.queue(launch).await,
+                LaunchPlace::Workers(_) | LaunchPlace::Job(_) => self.queue(launch).await,
             }
         }
         .instrument(span)

@@ -350,6 +350,7 @@ mod tests {
         WorkerCapabilities,
     };
     use bailiwick_model::event::ExitReason;
+    use bailiwick_resources::PodGrants;
     use bailiwick_store::Location;
     use bailiwick_verify::job::{CommandResult, Termination};
 
@@ -394,6 +395,7 @@ mod tests {
             labels: BTreeMap::new(),
             launch: b"{}".to_vec(),
             checks_on: ChecksOn::Workers,
+            pod_grants: PodGrants::default(),
         };
         store.queue_attempt(&attempt).await.unwrap();
         let lease = store.claim_attempt(one, HOUR, None).await.unwrap().unwrap().lease;

@@ -6,6 +6,7 @@ use bailiwick_fleet::ports::{
     AttemptLaunch, EngineError, LaunchPlace, LaunchWorkspace, WorkerPlace,
 };
 use bailiwick_fleet::workers::{ATTEMPT_LABEL, CORES_LABEL, QueuedAttempt, RemoteLaunch};
+use bailiwick_resources::PodGrants;
 
 use super::{PROGRAM_LABEL, SANDBOX_LABEL, repository_name};
 use crate::context::Context;
@@ -36,10 +37,14 @@ pub(super) fn queued(
         LaunchPlace::Server => return Err(Failure::general("its pool runs on the server")),
         LaunchPlace::Workers(place) => place.clone(),
         // Nothing but the worker of its Job may run it.
-        LaunchPlace::Job => WorkerPlace {
+        LaunchPlace::Job(_) => WorkerPlace {
             labels: [(ATTEMPT_LABEL.to_owned(), launch.agent.clone())].into(),
             ..WorkerPlace::default()
         },
+    };
+    let pod_grants = match &launch.place {
+        LaunchPlace::Job(grants) => grants.clone(),
+        LaunchPlace::Server | LaunchPlace::Workers(_) => PodGrants::default(),
     };
     let program = engine::program_of(&launch)?;
     if PROGRAMS.contains(&program.as_str()) {
@@ -70,6 +75,7 @@ pub(super) fn queued(
             LaunchWorkspace::NotReused(why) => Some(why),
             LaunchWorkspace::New | LaunchWorkspace::TakeOver(_) => None,
         },
+        pod_values: pod_grants.value_names(),
     };
     let launch_text = serde_json::to_vec(&remote)
         .map_err(|error| Failure::general(format!("its launch cannot be written: {error}")))?;
@@ -80,6 +86,7 @@ pub(super) fn queued(
         labels,
         launch: launch_text,
         checks_on,
+        pod_grants,
     })
 }
 

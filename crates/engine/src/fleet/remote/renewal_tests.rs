@@ -9,7 +9,7 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::event::ExitReason;
-use bailiwick_resources::ChecksOn;
+use bailiwick_resources::{ChecksOn, PodGrants};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
 
@@ -105,6 +105,7 @@ async fn worker_gets_no_more_attempts_than_it_has_slots() {
             labels: BTreeMap::new(),
             launch: serde_json::to_vec(&launch).unwrap(),
             checks_on: ChecksOn::Server,
+            pod_grants: PodGrants::default(),
         };
         store.queue_attempt(&attempt).await.unwrap();
     }

@@ -109,7 +109,7 @@ fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) ->
 #[cfg(test)]
 mod tests {
     use bailiwick_fleet::workers::{JobRecord, ProgressReport, QueuedState, WorkerCapabilities};
-    use bailiwick_resources::{ChecksOn, Moment, RunCost};
+    use bailiwick_resources::{ChecksOn, Moment, PodGrants, RunCost};
 
     use super::*;
 
@@ -166,6 +166,7 @@ mod tests {
             claimed_by: Vec::new(),
             queued_millis: 0,
             job: JobRecord::default(),
+            pod_grants: PodGrants::default(),
         };
         let reason_for = |workers: &[WorkerRecord]| reason(&attempt, workers);
         let other = worker(|worker| worker.pool = "other".to_owned());

@@ -49,6 +49,10 @@ pub fn service_account_conditions(
             }
         }
     }
+    if spec.automount_service_account_token && !spec.has_audience() {
+        let message = "a token without `tokenAudience` would be one of the API server: add it";
+        tokens.fault(Reason::TokenProjectionForbidden, message);
+    }
     if !TOKEN_LIFE.contains(&spec.token_expiration_seconds) {
         let message =
             format!("a token may live {} to {} seconds", TOKEN_LIFE.start(), TOKEN_LIFE.end());

@@ -6,7 +6,7 @@ use bailiwick_resources::{
 };
 
 use super::entries::{Entry, EntryDecision};
-use super::{RequiredRole, ReviewInput, Scope};
+use super::{RequiredRole, ReviewInput, Scope, identity_tokens};
 use crate::admission::inventory::Found;
 use crate::admission::ownership::{self, NotOwner};
 use crate::admission::roles::{self, Escalation, EscalationAnswer};
@@ -31,6 +31,7 @@ pub(super) fn resolve(input: &ReviewInput<'_>) -> Identities {
             runtime = native(input, account, &about, &mut entries);
             here(input, account, &about, &mut entries);
             entries.extend(belongs(input, account, &about));
+            entries.extend(identity_tokens::objection(input, account, &about));
         }
     }
     for name in frozen.subagents.iter().filter_map(|c| c.spec.runtime_identity_override.as_ref()) {
@@ -100,6 +101,7 @@ fn act_as(input: &ReviewInput<'_>, name: &str) -> Vec<Entry> {
             native(input, &account, &about, &mut entries);
             here(input, &account, &about, &mut entries);
             entries.extend(belongs(input, &account, &about));
+            entries.extend(identity_tokens::objection(input, &account, &about));
         }
         Found::Missing => {
             let message = "a sub-agent would act as it, and it is not there";

@@ -6,6 +6,7 @@
 
 mod entries;
 mod identities;
+mod identity_tokens;
 mod keys;
 mod names;
 mod previews;

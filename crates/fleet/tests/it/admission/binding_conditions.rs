@@ -80,6 +80,9 @@ examples! {
     projection_forbidden: AgentServiceAccount TokenProjectionAllowed False TokenProjectionForbidden, |world| {
         world.set(Kind::ServiceAccount, "fixer", "/forbidTokenProjection", json!(true));
     };
+    token_without_an_audience: AgentServiceAccount TokenProjectionAllowed False TokenProjectionForbidden, |world| {
+        world.set(Kind::AgentServiceAccount, "fixer", "/automountServiceAccountToken", json!(true));
+    };
     token_lifetime_too_long: AgentServiceAccount TokenProjectionAllowed False TokenLifetimeOutOfBounds, |world| {
         world.set(Kind::AgentServiceAccount, "fixer", "/tokenExpirationSeconds", json!(1_000_000));
     };

@@ -5,6 +5,7 @@ mod arriving;
 mod binding_conditions;
 mod compile;
 mod faults;
+mod identity_tokens;
 mod names;
 mod owners;
 mod properties;

@@ -236,6 +236,10 @@ examples! {
     token_projection_forbidden: RuntimeIdentityReady False TokenProjectionForbidden, |world| {
         world.set(Kind::ServiceAccount, "fixer", "/forbidTokenProjection", json!(true));
     };
+    token_without_a_pod: RuntimeIdentityReady False TokenProjectionForbidden, |world| {
+        world.set(Kind::AgentServiceAccount, "fixer", "/automountServiceAccountToken", json!(true));
+        world.set(Kind::AgentServiceAccount, "fixer", "/tokenAudience", json!("vault"));
+    };
     runner_pool_cannot_use_identity: RuntimeIdentityReady False ServiceAccountCannotUseRunner, |world| {
         world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["untrusted"]));
     };

@@ -6,7 +6,7 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_model::Source;
 use bailiwick_resources::{
-    API_VERSION, AnyObject, ChecksOn, DEFAULT_NAMESPACE, Kind, Metadata, Moment,
+    API_VERSION, AnyObject, ChecksOn, DEFAULT_NAMESPACE, Kind, Metadata, Moment, PodGrants,
 };
 use bailiwick_source_control::git::{BundleError, Git, GitError, Input, create_bundle};
 use bailiwick_store::{Location, Store};
@@ -121,6 +121,7 @@ async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
         labels: BTreeMap::new(),
         launch: b"{}".to_vec(),
         checks_on: ChecksOn::Server,
+        pod_grants: PodGrants::default(),
     };
     store.queue_attempt(&attempt).await.unwrap();
     let token = NewWorkerToken {
