@@ -9,7 +9,7 @@ use bailiwick_fleet::ports::{
     RuleTrial, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Selection, Target,
     WorkspaceAnswer, WorkspaceRequest,
 };
-use bailiwick_fleet::resources::{Applied, ObjectDiff};
+use bailiwick_fleet::resources::{AccessRequest, Applied, ObjectDiff};
 use bailiwick_resources::{AnyObject, Kind};
 use bailiwick_server::{AuditLine, TokenAnswer, TokenRequest, TokenView};
 
@@ -72,6 +72,13 @@ pub trait FleetClient: Send + Sync {
         version: u64,
         requirement: &'a Requirement,
     ) -> Answer<'a, ()>;
+
+    /// Records what a cluster says of a binding, as the operator that leads.
+    fn record_access<'a>(
+        &'a self,
+        binding: &'a Target,
+        request: AccessRequest,
+    ) -> Answer<'a, AnyObject>;
 
     fn set_secret<'a>(
         &'a self,

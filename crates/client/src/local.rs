@@ -11,7 +11,9 @@ use bailiwick_fleet::ports::{
     RunEvents, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Values, WorkspaceAnswer,
     WorkspaceRequest, Write,
 };
-use bailiwick_fleet::resources::{self, Applied, AuditActor, Deletion, ObjectDiff};
+use bailiwick_fleet::resources::{
+    self, AccessError, AccessRequest, Applied, AuditActor, Deletion, ObjectDiff,
+};
 use bailiwick_resources::{AnyObject, Fault, Kind, Moment};
 use bailiwick_server::{AuditLine, TokenAnswer, TokenError, TokenRequest, TokenView, mint};
 use serde_json::{Value, json};
@@ -171,6 +173,27 @@ impl<S: FleetStore, F: Fleet> FleetClient for Local<S, F> {
             let requirement = Some(requirement);
             let deletion = Deletion { kind, namespace, name, version, requirement };
             Ok(resources::delete_requiring(store, deletion, actor, now()).await?)
+        })
+    }
+
+    fn record_access<'a>(
+        &'a self,
+        binding: &'a Target,
+        request: AccessRequest,
+    ) -> Answer<'a, AnyObject> {
+        Box::pin(async move {
+            let (store, by) = (self.store.as_ref(), self.by());
+            let recorded = resources::record_access(store, binding, request, &by, now()).await;
+            recorded.map_err(|error| match error {
+                AccessError::Store(error) => error.into(),
+                error @ (AccessError::NotTheFence
+                | AccessError::NotTheLeader
+                | AccessError::TooLong
+                | AccessError::Malformed(_)) => ClientError::Action(ActionError::Denied {
+                    message: error.to_string(),
+                    reasons: Vec::new(),
+                }),
+            })
         })
     }
 

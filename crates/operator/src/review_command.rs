@@ -1,6 +1,6 @@
 //! `bailiwick-kubernetes review`: what the API server does not allow, and the objects that would add it.
 
-use bailiwick_kubernetes::review::{Account, NotReviewed, Review, identity, permissions, remedy};
+use bailiwick_kubernetes::review::{Account, NotReviewed, Review, permissions, remedy};
 use bailiwick_operator::sync::{Cluster, ask};
 use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, Kind};
 use clap::Args;
@@ -45,7 +45,7 @@ async fn review_bindings(arguments: ReviewArguments) -> Result<Reviewed, String>
             spec(&cluster, Kind::AgentRoleBinding, &name).await?.ok_or_else(|| {
                 format!("there is no AgentRoleBinding `{name}` in the namespace {namespace}")
             })?;
-        let account = match identity(&binding) {
+        let account = match binding.identity() {
             None => None,
             Some(identity) => {
                 spec::<AgentServiceAccount>(&cluster, Kind::AgentServiceAccount, identity)

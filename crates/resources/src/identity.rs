@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, Fault, Kind, ObjectRef, Resource, Subject};
+use crate::{Condition, Fault, Kind, ObjectRef, RecordedAccess, Resource, Subject};
 
 /// The allowed lifetimes of a token in seconds.
 const TOKEN_LIFE: std::ops::RangeInclusive<u64> = 600..=86_400;
@@ -212,6 +212,9 @@ pub enum EscalationPolicy {
 pub struct AgentRoleBindingStatus {
     /// The objects of the platform that it was synced to.
     pub synced_role_refs: Vec<ObjectRef>,
+    /// What the API server of the cluster says of it, if an operator leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<RecordedAccess>,
     /// The conditions of the binding.
     pub conditions: Vec<Condition>,
     /// The generation that this status describes.

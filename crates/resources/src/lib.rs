@@ -18,6 +18,7 @@
 //! Each kind is one type in one file; validation, JSON Schema, the HTTP description and the
 //! reference page all come from it. Unknown keys are errors.
 
+mod access;
 mod artifact;
 mod bundle;
 mod capability_requirement;
@@ -50,6 +51,7 @@ mod trigger_rule;
 mod variable;
 mod workspace;
 
+pub use access::*;
 pub use artifact::*;
 pub use bundle::*;
 pub use capability_requirement::*;

@@ -52,6 +52,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::Diff => objects::diff(app, request).await,
         Call::WhoAmI => tokens::who_am_i(request),
         Call::SetSecret => objects::set_secret(app, request).await,
+        Call::RecordAccess => objects::record_access(app, request).await,
         Call::Events => objects::events(app, request).await,
         Call::RunEvents => run_events(app, request).await,
         Call::Run(verb) => actions::run(app, request, verb).await,

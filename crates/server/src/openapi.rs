@@ -11,6 +11,7 @@ use bailiwick_fleet::ports::{
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest,
     SavedFilter, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
 };
+use bailiwick_fleet::resources::AccessRequest;
 use bailiwick_fleet::workers::{JoinAnswer, JoinRequest, RenewRequest};
 use bailiwick_resources::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
@@ -85,6 +86,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::Diff => accepts(of::<ApplyRequest>(g), "200", of::<DiffAnswer>(g)),
         Call::WhoAmI => returns("200", of::<WhoAmI>(g)),
         Call::SetSecret => accepts(of::<SecretValues>(g), "200", object(route.kind, g)),
+        Call::RecordAccess => accepts(of::<AccessRequest>(g), "200", object(route.kind, g)),
         Call::Events => plain("text/event-stream"),
         Call::RunEvents => returns("200", of::<RunEvents>(g)),
         Call::Run(_) => accepts(of::<RunVerbRequest>(g), "202", of::<RunAnswer>(g)),
@@ -209,6 +211,7 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::Diff
         | Call::WhoAmI
         | Call::SetSecret
+        | Call::RecordAccess
         | Call::Run(_)
         | Call::Dispatch
         | Call::Decide

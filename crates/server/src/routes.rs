@@ -26,6 +26,7 @@ pub(crate) enum Call {
     Diff,
     WhoAmI,
     SetSecret,
+    RecordAccess,
     Events,
     RunEvents,
     Run(RunVerb),

@@ -12,7 +12,7 @@ use bailiwick_fleet::ports::{
     Requirement, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Selection,
     Target, WorkspaceAnswer, WorkspaceRequest,
 };
-use bailiwick_fleet::resources::{self, Applied, ObjectDiff};
+use bailiwick_fleet::resources::{self, AccessRequest, Applied, ObjectDiff};
 use bailiwick_resources::{API_VERSION, AnyObject, Fault, Kind};
 use bailiwick_server::{
     AppliedItem, ApplyAnswer, ApplyRequest, AuditLine, AuditList, DiffAnswer, ObjectList,
@@ -219,6 +219,19 @@ impl FleetClient for Http {
             }
             self.transport.ask::<Value>(call).await?;
             Ok(())
+        })
+    }
+
+    fn record_access<'a>(
+        &'a self,
+        binding: &'a Target,
+        request: AccessRequest,
+    ) -> Answer<'a, AnyObject> {
+        Box::pin(async move {
+            let [root, namespace, plural, name] = object_path(Kind::AgentRoleBinding, binding);
+            let path = [root, namespace, plural, name, "access"];
+            let call = Call { method: Method::PUT, ..Call::get(&path) };
+            self.transport.send(call, Some(&request)).await
         })
     }
 

@@ -10,6 +10,7 @@
 //!
 //! Pure: objects, facts of the platform and results of probes are arguments. What is not known is not allowed.
 
+pub mod access;
 pub mod admit;
 pub mod code_owners;
 pub mod compile;

@@ -58,7 +58,10 @@ const ADVICE: &[(Reason, &str)] = &[
         "give the AgentServiceAccount a `tokenAudience`, and use a pool with `runsOn: jobs`",
     ),
     (Reason::ServiceAccountCannotUseRunner, "add the pool to allowedRunnerPools"),
-    (Reason::MissingRoleBinding, "apply the AgentRoleBinding that `explain` of the review shows"),
+    (
+        Reason::MissingRoleBinding,
+        "apply the AgentRoleBinding, or the Role for the cluster, that the review shows",
+    ),
     (Reason::ClusterRoleDenied, "bind a role of the namespace instead"),
     (Reason::RoleBindingDrifted, "delete the platform's binding; it is made again as declared"),
     (Reason::MissingSecretGrant, "apply an AgentSecretGrant; a review shows it as YAML"),
@@ -162,5 +165,8 @@ const ADVICE: &[(Reason, &str)] = &[
     (Reason::ActorRightsUnreadable, "use the token of an administrator of the repository"),
     (Reason::ForgeVersionOld, "update the forge, or do without these features"),
     (Reason::ForgeVersionUnknown, "let the token read the version of the forge"),
-    (Reason::AccessReviewUnavailable, "look at `serve`'s log: something could not be read"),
+    (
+        Reason::AccessReviewUnavailable,
+        "look at `serve`'s log, or that of the operator: something could not be read",
+    ),
 ];

@@ -1,11 +1,13 @@
-//! The author of the spec of a binding or a role: recorded when it is applied, and never read from a document.
+//! The author of the spec of a binding, a role or the fence of the operator: recorded when it is applied, and never read
+//! from a document.
 
-use bailiwick_resources::{AnyObject, Kind};
+use bailiwick_resources::{AnyObject, Kind, OPERATOR_FENCE};
 
 use crate::admission::ownership::APPLIED_BY;
 
-fn is_recorded(kind: Kind) -> bool {
-    matches!(kind, Kind::AgentRoleBinding | Kind::Role)
+fn is_recorded(object: &AnyObject) -> bool {
+    let is_fence = object.kind == Kind::ConfigMap && object.metadata.name == OPERATOR_FENCE;
+    is_fence || matches!(object.kind, Kind::AgentRoleBinding | Kind::Role)
 }
 
 fn same_spec(known: Option<&AnyObject>, next: &AnyObject) -> bool {
@@ -15,7 +17,7 @@ fn same_spec(known: Option<&AnyObject>, next: &AnyObject) -> bool {
 
 /// Keeps the author of a spec that has not changed.
 pub fn keep_applied_by(known: Option<&AnyObject>, next: &mut AnyObject) {
-    if !is_recorded(next.kind) {
+    if !is_recorded(next) {
         return;
     }
     next.metadata.annotations.remove(APPLIED_BY);
@@ -28,7 +30,7 @@ pub fn keep_applied_by(known: Option<&AnyObject>, next: &mut AnyObject) {
 /// Records who writes a spec that is new or different.
 pub fn record_applied_by(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str) {
     keep_applied_by(known, next);
-    if is_recorded(next.kind) && !same_spec(known, next) {
+    if is_recorded(next) && !same_spec(known, next) {
         next.metadata.annotations.insert(APPLIED_BY.to_owned(), actor.to_owned());
     }
 }

@@ -1,5 +1,6 @@
 //! Declaring resources: what people may write, and what a list of documents would change.
 
+mod access;
 mod applied_by;
 mod apply;
 mod audit;
@@ -8,6 +9,7 @@ mod label_review;
 pub(crate) mod namespaces;
 mod unified;
 
+pub use access::{AccessError, AccessRequest, record_access};
 pub use applied_by::{keep_applied_by, record_applied_by};
 pub use apply::{
     Applied, DeclareError, Deletion, Outcome, apply, apply_by, apply_requiring, check, delete,

@@ -7,6 +7,7 @@
     reason = "test helpers panic on failure"
 )]
 
+mod access_reports;
 mod admission;
 mod api_actions;
 mod bundle;

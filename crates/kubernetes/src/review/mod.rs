@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_resources::{
-    AgentRoleBinding, AgentServiceAccount, DEFAULT_NAMESPACE, ScopeKind, Standing, SubjectKind,
+    AccessAnswer, AccessReport, AgentRoleBinding, AgentServiceAccount, DEFAULT_NAMESPACE, Object,
+    ScopeKind, Standing,
 };
 use k8s_openapi::api::authorization::v1::{
     LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec,
@@ -98,21 +99,6 @@ impl NotReviewed {
             Self::OtherNamespace => "only rights in the operator's namespace are reviewed",
             Self::TooManyRules => "the binding has more than 64 combinations of resource and verb",
         }
-    }
-}
-
-/// The name of the AgentServiceAccount of a binding's subject.
-pub fn identity(binding: &AgentRoleBinding) -> Option<&str> {
-    match binding.subject.kind {
-        SubjectKind::ServiceAccount => Some(&binding.subject.name),
-        SubjectKind::User
-        | SubjectKind::Group
-        | SubjectKind::Team
-        | SubjectKind::AgentStack
-        | SubjectKind::RunnerPool
-        | SubjectKind::Tool
-        | SubjectKind::Skill
-        | SubjectKind::McpServer => binding.subject.service_account_ref.as_deref(),
     }
 }
 
@@ -255,14 +241,47 @@ impl Review {
     }
 }
 
+/// What the control plane is told of a binding. `namespace` is that of the cluster whose rights were asked about.
+pub fn report(
+    binding: &Object<AgentRoleBinding>,
+    identity: Option<&AgentServiceAccount>,
+    review: &Review,
+    namespace: &str,
+) -> AccessReport {
+    let mut report = AccessReport {
+        answer: AccessAnswer::Unknown,
+        spec_digest: binding.spec_digest().to_string(),
+        account: identity.map(|one| format!("{}/{}", one.namespace, one.service_account_name)),
+        missing: Vec::new(),
+        remedy: String::new(),
+        detail: String::new(),
+    };
+    match review {
+        Review::Allowed => report.answer = AccessAnswer::Allowed,
+        Review::Missing(missing) => {
+            report.answer = AccessAnswer::Missing;
+            report.missing = missing.iter().map(render_one).collect();
+            let all = permissions(&binding.spec, namespace).unwrap_or_else(|_| missing.clone());
+            let account = identity.map(|identity| Account::of(identity, namespace));
+            let yaml = account.map(|account| remedy(binding.name(), &account, namespace, &all));
+            report.remedy = yaml.and_then(Result::ok).unwrap_or_default();
+        }
+        Review::Unknown(_) | Review::NotReviewed(_) => {
+            report.detail = review.condition(binding.name()).message;
+        }
+    }
+    report
+}
+
 /// `get pods/log, list deployments.apps`
 fn render(permissions: &BTreeSet<Permission>) -> String {
-    let one = |permission: &Permission| {
-        let Permission { group, resource, verb } = permission;
-        let dot = if group.is_empty() { "" } else { "." };
-        format!("{verb} {resource}{dot}{group}")
-    };
-    permissions.iter().map(one).collect::<Vec<_>>().join(", ")
+    permissions.iter().map(render_one).collect::<Vec<_>>().join(", ")
+}
+
+fn render_one(permission: &Permission) -> String {
+    let Permission { group, resource, verb } = permission;
+    let dot = if group.is_empty() { "" } else { "." };
+    format!("{verb} {resource}{dot}{group}")
 }
 
 /// A Role with everything that the binding gives, and its binding to the account, as YAML for `kubectl apply -f -`. A Role

@@ -113,6 +113,32 @@ fn missing_permissions_are_listed_with_a_role_of_all_permissions() {
 }
 
 #[test]
+fn report_names_the_version_the_account_and_what_is_missing() {
+    let identity: AgentServiceAccount = serde_json::from_value(json!({
+        "serviceAccountName": "runner", "owner": { "kind": "organization", "name": "o" },
+    }))
+    .unwrap();
+    let binding = Object::new(bailiwick_resources::Metadata::named("logs"), logs());
+    let all = permissions(&binding.spec, "agents").unwrap();
+    let missing: BTreeSet<_> = all.iter().filter(|one| one.verb == "patch").cloned().collect();
+    let reported = |review: &Review| report(&binding, Some(&identity), review, "agents");
+    let lacking = reported(&Review::Missing(missing));
+    assert_eq!(lacking.answer, AccessAnswer::Missing);
+    assert_eq!(lacking.spec_digest, binding.spec_digest().to_string());
+    assert_eq!(lacking.account.as_deref(), Some("default/runner"));
+    assert_eq!(lacking.missing, ["patch deployments.apps"]);
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&lacking.remedy).unwrap();
+    assert_eq!(documents[0]["rules"].as_array().unwrap().len(), 2, "everything that it gives");
+    let allowed = reported(&Review::Allowed);
+    assert!(allowed.answer == AccessAnswer::Allowed && allowed.remedy.is_empty());
+    for review in [Review::Unknown(all), Review::NotReviewed(NotReviewed::NoRules)] {
+        let unknown = reported(&review);
+        assert!(unknown.answer == AccessAnswer::Unknown && !unknown.detail.is_empty());
+    }
+    assert_eq!(report(&binding, None, &Review::Allowed, "agents").account, None);
+}
+
+#[test]
 fn unknown_answer_is_neither_missing_nor_allowed() {
     let all = permissions(&logs(), "agents").unwrap();
     let unknown = all.iter().map(|one| (one.clone(), Answer::Unknown)).collect();

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{AnyObject, ConfigMap, Metadata, Object, ObjectError};
+use bailiwick_resources::{AnyObject, ConfigMap, Metadata, OPERATOR_FENCE, Object, ObjectError};
 
 use super::mark::NamespaceUid;
 
 /// The name of the ConfigMap.
-pub const FENCE_NAME: &str = "bailiwick-operator";
+pub const FENCE_NAME: &str = OPERATOR_FENCE;
 const EPOCH: &str = "epoch";
 const HOLDER: &str = "holder";
 const NAMESPACE: &str = "namespace";

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bailiwick_client::{ClientError, FleetClient};
 use bailiwick_fleet::ports::{ActionError, FleetError, Page, Requirement, Selection, Target};
-use bailiwick_fleet::resources::DeclareError;
+use bailiwick_fleet::resources::{AccessRequest, DeclareError};
 use bailiwick_kubernetes::sync::{
     Direction, FENCE_NAME, Fence, NamespaceUid, Refusal, SyncReason, Takeover, TakeoverError,
     direction,
 };
-use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Fault, Kind};
+use bailiwick_resources::{AccessReport, AnyObject, DEFAULT_NAMESPACE, Fault, Kind};
 use thiserror::Error;
 
 /// Attempts are large until they are cut.
@@ -143,6 +143,21 @@ impl ControlPlane {
             };
         }
         deleted
+    }
+
+    /// Records what the API server says of a binding.
+    pub async fn record_access(
+        &self,
+        binding: &str,
+        report: AccessReport,
+    ) -> Result<AnyObject, WriteError> {
+        let request = AccessRequest { report, fence: self.fenced() };
+        let recorded = self.client.record_access(&target(binding), request).await;
+        let recorded = recorded.map_err(failure);
+        if let Err(WriteError::Conflict) = &recorded {
+            self.check_fence().await?;
+        }
+        recorded
     }
 
     /// An object as it is now.

@@ -9,6 +9,7 @@
 //! Everything starts from lists of both sides, so that a restart has nothing to remember: what is not yet as it should
 //! be is the work that is left.
 
+mod access_reports;
 mod cache;
 mod cluster;
 mod control_plane;

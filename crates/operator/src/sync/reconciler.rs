@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bailiwick_kubernetes::review::{Account, identity};
+use bailiwick_kubernetes::review::{Account, Review, report};
 use bailiwick_kubernetes::sync::{
     AddedCondition, ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason,
     Transition, direction, owner, plan_declared, plan_recorded, refused,
 };
-use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Moment};
+use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Moment, Object};
 use k8s_openapi::jiff::Timestamp;
 
+use super::access_reports::{AccessReports, REVIEW_INTERVAL};
 use super::cache::{Cache, Key};
 use super::cluster::{Cluster, ClusterError};
 use super::control_plane::{ControlPlane, WriteError};
@@ -49,6 +50,7 @@ pub struct Reconciler {
     leadership: Arc<Leadership>,
     history: History,
     reviews: Reviews,
+    reports: AccessReports,
 }
 
 impl Reconciler {
@@ -66,6 +68,7 @@ impl Reconciler {
             leadership,
             history,
             reviews: Reviews::default(),
+            reports: AccessReports::default(),
         }
     }
 
@@ -84,10 +87,21 @@ impl Reconciler {
         self.cache.forget_old(now());
     }
 
-    /// Looks at one object.
+    /// Looks at one object. The API server is asked about a binding again and again.
     pub async fn reconcile(&self, key: &Key) -> Outcome {
+        let is_reviewed = key.0 == Kind::AgentRoleBinding && self.cache.record(key).is_some();
+        match self.bring_into_step(key).await {
+            Outcome::InStep if is_reviewed => Outcome::Later(REVIEW_INTERVAL),
+            outcome => outcome,
+        }
+    }
+
+    async fn bring_into_step(&self, key: &Key) -> Outcome {
         let object = self.cache.object(key);
-        let more = self.review(key).await;
+        let more = match self.review(key).await {
+            Ok(more) => more,
+            Err(outcome) => return outcome,
+        };
         let steps = self.plan(key, object.as_deref(), &more);
         let mut outcome = Outcome::InStep;
         for step in steps {
@@ -106,18 +120,62 @@ impl Reconciler {
         outcome
     }
 
-    /// What the API server says of a binding.
-    async fn review(&self, key: &Key) -> Vec<AddedCondition> {
+    /// What the API server says of a binding. The control plane is told, too.
+    async fn review(&self, key: &Key) -> Result<Vec<AddedCondition>, Outcome> {
         let record = self.cache.record(key).filter(|record| record.kind == Kind::AgentRoleBinding);
         let binding = record.and_then(|record| record.typed::<AgentRoleBinding>().ok());
-        let Some(binding) = binding else { return Vec::new() };
-        let identity = identity(&binding.spec);
-        let identity = identity.map(|name| (Kind::AgentServiceAccount, name.to_owned()));
+        let Some(binding) = binding else { return Ok(Vec::new()) };
+        let identity =
+            binding.spec.identity().map(|name| (Kind::AgentServiceAccount, name.to_owned()));
         let identity = identity.and_then(|key| self.cache.record(&key));
         let identity = identity.and_then(|record| record.typed::<AgentServiceAccount>().ok());
-        let account = identity.map(|one| Account::of(&one.spec, self.cluster.namespace()));
+        let identity = identity.map(|identity| identity.spec);
+        let account = identity.as_ref().map(|one| Account::of(one, self.cluster.namespace()));
         let review = self.reviews.of(&self.cluster, &binding, account).await;
-        vec![review.condition(&key.1)]
+        self.report(&binding, identity.as_ref(), &review).await?;
+        Ok(vec![review.condition(&key.1)])
+    }
+
+    /// Tells the control plane what the API server says of a binding.
+    async fn report(
+        &self,
+        binding: &Object<AgentRoleBinding>,
+        identity: Option<&AgentServiceAccount>,
+        review: &Review,
+    ) -> Result<(), Outcome> {
+        let report = report(binding, identity, review, self.cluster.namespace());
+        let name = binding.name();
+        let recorded = binding.status.access.as_ref().map(|access| &access.report);
+        let is_recorded = recorded == Some(&report) && !self.reports.is_due(name, &report);
+        if is_recorded || !binding.spec.is_about_platform() {
+            return Ok(());
+        }
+        if !self.leadership.is_held() {
+            return Err(Outcome::Deposed);
+        }
+        match self.control_plane.record_access(name, report.clone()).await {
+            Ok(recorded) => {
+                self.cache.set_record(recorded, now());
+                self.reports.sent(name, report);
+            }
+            Err(WriteError::FenceLost) => return Err(Outcome::Deposed),
+            Err(WriteError::TokenRefused(error)) => {
+                tracing::error!(%error, "the server refuses the token");
+                return Err(Outcome::TokenRefused);
+            }
+            // The change that caused it arrives, and the report is tried again.
+            Err(WriteError::Conflict) => {}
+            // Without an answer, the control plane starts nothing that relies on the binding.
+            Err(
+                error @ (WriteError::Exists(_)
+                | WriteError::Changed(_)
+                | WriteError::Refused(_)
+                | WriteError::Unavailable(_)),
+            ) => {
+                tracing::warn!(binding = name, %error, "cannot report what the API server allows");
+            }
+        }
+        Ok(())
     }
 
     fn plan(

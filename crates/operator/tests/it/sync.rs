@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_client::{FleetClient, Http, Local, PlainHttp, ServerAddress, Token};
 use bailiwick_fleet::ports::{Caller, FleetStore as _, MemoryFleet, TokenScope, Write};
+use bailiwick_fleet::resources::apply;
 use bailiwick_kubernetes::sync::{
     COPIED_FROM, ClusterObject, FINALIZER, NamespaceUid, Takeover, TakeoverError,
 };
@@ -13,7 +14,9 @@ use bailiwick_operator::sync::{
     Cluster, ControlPlane, FenceError, Leadership, OperatorError, Outcome, Reconciler, Settings,
     WriteError, check_own_rights, run,
 };
-use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
+use bailiwick_resources::{
+    API_VERSION, AgentRoleBinding, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment,
+};
 use bailiwick_server::NoControlPlane;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -949,6 +952,49 @@ async fn binding_shows_the_permissions_that_the_api_server_denies() {
     let others = |call: &String| !call.contains("accessreviews") && !call.contains("events");
     let written: Vec<_> = server.calls().into_iter().filter(others).collect();
     assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no permission is created");
+    // The control plane is told as well, so that admission knows it.
+    let recorded = store.get(Kind::AgentRoleBinding, DEFAULT_NAMESPACE, "logs").await.unwrap();
+    let recorded = recorded.unwrap();
+    let report = &recorded.status["access"]["report"];
+    assert_eq!(
+        (&report["answer"], &report["missing"]),
+        (&json!("missing"), &json!(["get pods/log"]))
+    );
+    assert_eq!(report["account"], "default/runner-account");
+    let typed = recorded.typed::<AgentRoleBinding>().unwrap();
+    assert_eq!(report["specDigest"], json!(typed.spec_digest().to_string()));
+    let remedy = report["remedy"].as_str().unwrap();
+    assert!(remedy.contains("kind: Role") && remedy.contains("runner-account"), "{remedy}");
+}
+
+#[tokio::test]
+async fn deposed_operator_reports_nothing_of_a_binding() {
+    let store = Arc::new(MemoryFleet::default());
+    let server = ApiServer::new(|request| {
+        let spec = request.body["spec"].clone();
+        let status = json!({ "allowed": true });
+        (StatusCode::CREATED, json!({ "metadata": {}, "spec": spec, "status": status }))
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let spec = json!({ "subject": { "kind": "service-account", "name": "runner" },
+        "scope": { "kind": "namespace", "name": "default" },
+        "roleRef": { "kind": "Role", "name": "reader" },
+        "resourceRules": [{ "resources": ["pods"], "verbs": ["get"] }] });
+    let declared = record(Kind::AgentRoleBinding, "logs", 0, spec, Value::Null);
+    let applied = apply(&*store, &[declared], "ada", Moment::from_millis(1), false).await.unwrap();
+    let access = async || {
+        let stored = store.get(Kind::AgentRoleBinding, DEFAULT_NAMESPACE, "logs").await.unwrap();
+        stored.unwrap().status["access"].clone()
+    };
+    operator.observe_record(applied[0].object.clone());
+    let key = (Kind::AgentRoleBinding, "logs".to_owned());
+    let next = reconciler(&server, &store, "b").await;
+    assert_eq!(operator.reconcile(&key).await, Outcome::Deposed);
+    assert!(access().await.is_null());
+    // The one that leads reports it.
+    next.observe_record(applied[0].object.clone());
+    assert!(matches!(next.reconcile(&key).await, Outcome::Later(_)));
+    assert_eq!(access().await["report"]["answer"], "unknown", "it knows no account yet");
 }
 
 #[tokio::test]

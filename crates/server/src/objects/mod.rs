@@ -1,5 +1,6 @@
 //! Resources in the API: list, watch, read, declare, apply, delete.
 
+mod access;
 mod apply;
 mod document;
 mod read;
@@ -7,6 +8,7 @@ mod secret;
 mod select;
 mod write;
 
+pub(crate) use access::record_access;
 pub use apply::{AppliedItem, ApplyAnswer, ApplyRequest, DiffAnswer};
 pub(crate) use apply::{apply, diff};
 pub use read::{AuditLine, AuditList, ListMetadata, ObjectList};

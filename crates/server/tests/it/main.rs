@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod access_reports;
 mod actions;
 mod apply;
 mod client;

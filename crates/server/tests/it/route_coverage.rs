@@ -2,8 +2,9 @@
 
 use bailiwick_server::openapi;
 
-const TESTS: [&str; 16] = [
+const TESTS: [&str; 17] = [
     include_str!("access.rs"),
+    include_str!("access_reports.rs"),
     include_str!("actions.rs"),
     include_str!("apply.rs"),
     include_str!("local_runs.rs"),

@@ -7,6 +7,7 @@ use bailiwick_resources::{
 
 use super::entries::{Entry, EntryDecision};
 use super::{RequiredRole, ReviewInput, Scope, identity_tokens};
+use crate::admission::access::{Access, Platform, access, platform};
 use crate::admission::inventory::Found;
 use crate::admission::ownership::{self, NotOwner};
 use crate::admission::roles::{self, Escalation, EscalationAnswer};
@@ -252,6 +253,9 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
             return denied(code, about, render_escalation(&escalation));
         }
     };
+    if let Some(entry) = denied_by_cluster(input, binding, about) {
+        return entry;
+    }
     let wanted = roles::native_binding(binding);
     let namespace = &wanted.metadata.namespace;
     match input.inventory.get::<RoleBinding>(namespace, wanted.name()) {
@@ -285,6 +289,47 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
             let message = "its author owns the repository";
             Entry::allowed(Reason::RequiredRolesAllowed, about, message)
         }
+    }
+}
+
+/// Why a cluster does not give what a binding gives. The rules before it have not denied it.
+fn denied_by_cluster(
+    input: &ReviewInput<'_>,
+    binding: &Object<AgentRoleBinding>,
+    about: &str,
+) -> Option<Entry> {
+    if !binding.spec.is_about_platform() {
+        return None;
+    }
+    match platform(input.inventory) {
+        Platform::Server => return None,
+        Platform::Cluster => {}
+        Platform::Unknown(why) => return Some(denied(Reason::AccessReviewUnavailable, about, why)),
+    }
+    let namespace = &binding.metadata.namespace;
+    // The answer of today, whatever version was admitted.
+    let current = input.inventory.get::<AgentRoleBinding>(namespace, binding.name()).ok();
+    let identity = binding.spec.identity();
+    let identity =
+        identity.and_then(|name| input.inventory.get::<AgentServiceAccount>(namespace, name).ok());
+    let answer = match &current {
+        Some(current) if current.spec == binding.spec => {
+            access(current, identity.as_ref(), input.now)
+        }
+        Some(_) | None => Access::Unknown("it is not the version that is reviewed".to_owned()),
+    };
+    match answer {
+        Access::Allowed => None,
+        Access::Missing(report) => {
+            let message = format!(
+                "the ServiceAccount `{}` lacks in the cluster: {}",
+                report.account.as_deref().unwrap_or_default(),
+                report.missing.join(", ")
+            );
+            let code = Reason::MissingRoleBinding;
+            Some(Entry::new(EntryDecision::MissingGrant, code, about, message))
+        }
+        Access::Unknown(why) => Some(denied(Reason::AccessReviewUnavailable, about, why)),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use bailiwick_resources::{
     API_VERSION, AgentConfigGrant, AgentRoleBinding, AgentSecretGrant, BindingScope, ConfigMount,
-    EscalationPolicy, Globs, KeysRef, Kind, MissingGrant, RequiredApproval, Resource, RoleRef,
-    RoleRefKind, ScopeKind, SecretMount, Subject, SubjectKind,
+    EscalationPolicy, Globs, KeysRef, Kind, MissingGrant, Object, RequiredApproval, Resource,
+    RoleRef, RoleRefKind, ScopeKind, SecretMount, Subject, SubjectKind,
 };
 use serde_json::json;
 
@@ -59,6 +59,12 @@ pub(super) fn of(
         out.push(&format!("{}-{}", need.name, need.key), &config.entry.why.message, &grant);
     }
     for role in roles.iter().filter(|r| r.entry.decision == EntryDecision::MissingGrant) {
+        let message = &role.entry.why.message;
+        let mut bound = input.frozen.role_bindings.iter();
+        if let Some(binding) = bound.find(|binding| binding.name() == role.binding) {
+            out.push_remedy(binding, message);
+            continue;
+        }
         let binding = AgentRoleBinding {
             subject: out.subject(),
             scope: BindingScope {
@@ -124,6 +130,22 @@ impl Previews<'_> {
     fn push<R: Resource>(&mut self, words: &str, reason: &str, spec: &R) {
         let name = self.free(R::KIND, &format!("{}-{words}", self.input.frozen.stack.name()));
         self.push_named(&name, reason, spec);
+    }
+
+    /// The objects of the cluster that add what a binding gives, as its operator has written them.
+    fn push_remedy(&mut self, binding: &Object<AgentRoleBinding>, reason: &str) {
+        let namespace = &binding.metadata.namespace;
+        let current = self.input.inventory.get::<AgentRoleBinding>(namespace, binding.name()).ok();
+        let access = current.and_then(|current| current.status.access);
+        let remedy = access.map(|access| access.report.remedy).unwrap_or_default();
+        let remedy = format!("# For the cluster, with `kubectl apply -f -`.\n{remedy}");
+        let missing = MissingGrant {
+            kind: AgentRoleBinding::KIND,
+            suggested_name: binding.name().to_owned(),
+            reason: reason.to_owned(),
+            blocking: true,
+        };
+        self.found.push((missing, remedy));
     }
 
     fn push_named<R: Resource>(&mut self, name: &str, reason: &str, spec: &R) {

@@ -3,6 +3,7 @@
 mod admit;
 mod arriving;
 mod binding_conditions;
+mod cluster_access;
 mod compile;
 mod faults;
 mod identity_tokens;
