@@ -23,7 +23,11 @@ struct DisallowedRequest {
 }
 
 /// Records that a run asked for an agent that it may not start.
-pub fn record(context: &Context, run: &AgentId, agent_type: &AgentType) -> Result<(), Failure> {
+pub(crate) fn record(
+    context: &Context,
+    run: &AgentId,
+    agent_type: &AgentType,
+) -> Result<(), Failure> {
     let file = RunDirectory::new(&context.state, run.as_str()).path().join(FILE);
     let mut all: Vec<DisallowedRequest> = system::read_json(&file)?.unwrap_or_default();
     all.retain(|one| one.agent_type != *agent_type);
@@ -33,7 +37,11 @@ pub fn record(context: &Context, run: &AgentId, agent_type: &AgentType) -> Resul
 }
 
 /// The agents that a run asked for since then, in milliseconds since 1970.
-pub fn since(context: &Context, run: &AgentId, time: u64) -> Result<Vec<AgentType>, Failure> {
+pub(crate) fn since(
+    context: &Context,
+    run: &AgentId,
+    time: u64,
+) -> Result<Vec<AgentType>, Failure> {
     let file = RunDirectory::new(&context.state, run.as_str()).path().join(FILE);
     let all: Vec<DisallowedRequest> = system::read_json(&file)?.unwrap_or_default();
     let later = all.into_iter().filter(|one| one.at >= time);

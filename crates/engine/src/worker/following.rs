@@ -103,7 +103,7 @@ impl Attempts {
                 }
                 (report, Vec::new())
             });
-            let FollowLimits { unbegun_looks, unreadable_looks } = self.follow_limits;
+            let FollowLimits { unbegun_looks, unreadable_looks, .. } = self.follow_limits;
             if unbegun > unbegun_looks || unreadable > unreadable_looks {
                 let lease = (&kept.lease, kept.lease_millis);
                 self.with_lease(lease, &last, self.stop_agent(agent)).await;

@@ -12,7 +12,6 @@ use bailiwick_fleet::workers::{
     PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
     WorkerCapabilities, WorkerError,
 };
-use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::event::{ExitReason, Phase};
 use bailiwick_model::{AgentId, Source};
@@ -152,7 +151,7 @@ async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
         slots: 1,
         notices: Notices::default(),
         lacks: None,
-        _lock: std::fs::File::create(directory.join("lock")).unwrap(),
+        _lock: File::create(directory.join("lock")).unwrap(),
     }
 }
 

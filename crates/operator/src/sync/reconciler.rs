@@ -90,9 +90,10 @@ impl Reconciler {
     /// Looks at one object. The API server is asked about a binding again and again.
     pub async fn reconcile(&self, key: &Key) -> Outcome {
         let is_reviewed = key.0 == Kind::AgentRoleBinding && self.cache.record(key).is_some();
-        match self.bring_into_step(key).await {
-            Outcome::InStep if is_reviewed => Outcome::Later(REVIEW_INTERVAL),
-            outcome => outcome,
+        let outcome = self.bring_into_step(key).await;
+        match is_reviewed && outcome == Outcome::InStep {
+            true => Outcome::Later(REVIEW_INTERVAL),
+            false => outcome,
         }
     }
 

@@ -182,9 +182,10 @@ async fn exchanges_with_a_real_cluster_can_be_replayed() {
 }
 
 #[tokio::test]
+#[ignore = "nothing is recorded yet: RECORD=DIR scripts/test-kubernetes KUBECONFIG"]
 async fn recorded_exchanges_are_repeated() {
     for (name, scenario) in SCENARIOS {
-        let Some(exchanges) = recorded(name) else { continue };
+        let exchanges = recorded(name).unwrap_or_else(|| panic!("`{name}` is not recorded"));
         let replay = Replay::new(exchanges);
         scenario(replay.client(), NAMESPACE.to_owned()).await;
         assert_eq!(replay.differences(), Vec::<String>::new(), "{name}");

@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn every_change_of_the_indexed_fields_raises_the_version() {
-        let digest = Sha256Hex::of(&indexed_field_list());
+        let digest = Sha256Hex::of(indexed_field_list());
         assert_eq!((INDEX_VERSION, digest.prefix(16)), KNOWN_LIST, "raise INDEX_VERSION");
     }
 

@@ -1,6 +1,6 @@
 //! What the control plane has settled is not among the runs that wait, although it is open in the ledger.
 
-use bailiwick_fleet::ports::{FleetStore as _, Write};
+use bailiwick_fleet::ports::{FleetStore, Write};
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
 use bailiwick_model::attempt::Attempt;
@@ -74,7 +74,8 @@ async fn runs_that_the_control_plane_has_settled_do_not_wait() {
     assert_eq!(store.dispatch_of(&id("own")).await.unwrap(), None);
 
     // A run that a person continues is queued again.
-    let found = store.get(Kind::AgentDispatchRun, "default", "adr-succeeded").await.unwrap();
+    let found =
+        FleetStore::get(&store, Kind::AgentDispatchRun, "default", "adr-succeeded").await.unwrap();
     let mut again = found.unwrap();
     again.status["phase"] = json!("queued");
     store.commit(vec![Write::Status(again)], Moment::default()).await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_store::Store;
 use sqlx::{Connection as _, Executor as _};
 

@@ -210,7 +210,6 @@ mod tests {
             "{reason}"
         );
         let mut controllers = tokio::spawn(pending());
-        let results = tokio::spawn(leave_results(self.context.clone()));
         let end = term_end(&mut controllers, pending(), ready(())).await;
         assert_eq!(end, TermEnd::Shutdown);
         assert_eq!(term_end(&mut controllers, ready(()), pending()).await, TermEnd::LeaseLost);

@@ -81,9 +81,10 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
         {
             loaded = protocol.begin(number, &agent, "new", total, None).await?;
         }
-        let max_depth =
-            max_depth(&loaded.read.issue.labels, entrant.is_orchestrator, entrant.own_max_depth);
-        Ok((loaded, max_depth, checked.err()))
+        let labels = &loaded.read.issue.labels;
+        let limit =
+            bailiwick_memory::max_depth(labels, entrant.is_orchestrator, entrant.own_max_depth);
+        Ok((loaded, limit, checked.err()))
     })?;
     let depth = entrant.depth;
     if let Some(refusal) = refusal {

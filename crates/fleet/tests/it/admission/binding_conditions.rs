@@ -237,7 +237,7 @@ fn missing_grants_with_the_same_reason_are_distinguished() {
         let (_, record) = records.iter().find(|(known, _)| known == name).unwrap();
         let object = Object::new(Metadata::named(name), record.clone());
         let status = requirement_status(&object, &world.inventory(), Some(&review), now());
-        assert_eq!(status.missing_grants, [expected.clone()]);
+        assert_eq!(status.missing_grants, std::slice::from_ref(expected));
     }
 }
 

@@ -215,7 +215,7 @@ async fn refused_run_replaces_no_other_run() {
     for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
         receive_push(&plane, id, "main", &sha(commit)).await;
         plane.advance().await;
-        let runs = super::all::<bailiwick_resources::AgentDispatchRun>(&plane).await;
+        let runs = super::all::<AgentDispatchRun>(&plane).await;
         let first = &runs[0].status;
         let replaced = first.cancel_requested.is_some() || first.phase.is_final();
         assert_eq!(replaced, id == "c", "after {id}");
