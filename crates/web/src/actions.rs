@@ -10,7 +10,6 @@ use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
 use crate::change::{bad_request, change_and_show};
-use crate::sign_in::own_path;
 use crate::site::Site;
 use crate::text::{Time, encoded, line};
 
@@ -115,7 +114,7 @@ struct ActionForm {
     action: String,
     #[serde(default)]
     text: String,
-    /// The own page to show afterwards; the page of the run if it is empty.
+    /// `inbox` if it is to be shown afterwards; otherwise the page of the run is.
     #[serde(default)]
     back: String,
 }
@@ -127,8 +126,8 @@ pub(crate) async fn act(site: &Site, name: &str, request: Request) -> Response {
         let verb = verb.ok_or_else(|| bad_request("there is no such action"))?;
         let run = perform(site, session, name, verb, text).await?;
         Ok(match back.as_str() {
-            "" => format!("{}/local/{}", site.base, encoded(&run)),
-            back => own_path(&site.base, back),
+            "inbox" => format!("{}/inbox", site.base),
+            _ => format!("{}/local/{}", site.base, encoded(&run)),
         })
     })
     .await

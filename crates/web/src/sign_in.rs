@@ -47,7 +47,7 @@ struct Credentials {
 }
 
 /// A path of these pages; every other address is replaced by the first page.
-pub(crate) fn own_path(base: &str, next: &str) -> String {
+fn own_path(base: &str, next: &str) -> String {
     let plain = next.bytes().all(|byte| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte));
     // The router has removed the base from the path.
     let is_path = next.starts_with('/') && !next.starts_with("//");

@@ -541,7 +541,8 @@ async fn comment_on_the_work_of_a_finished_attempt_continues_its_run() {
     assert!(without_run.contains(why) && !without_run.contains(target), "{without_run}");
 
     let mut object = copy_of("adr-2", "adr-9");
-    object.status = json!({ "phase": "succeeded", "agentMuxRunId": "fix-42" });
+    object.status =
+        json!({ "phase": "succeeded", "attempts": ["ada-9"], "agentMuxRunId": "fix-42" });
     server.write(vec![Write::Create(object.clone()), Write::Status(object.clone())]).await;
     let page = browser.get(page_path).await.text;
     assert!(!page.contains("No line can be commented on"), "{page}");

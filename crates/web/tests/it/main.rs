@@ -626,16 +626,20 @@ async fn inbox_decides_about_a_run_and_shows_what_came_of_it() {
     let decide = |action: &str, back: &str| {
         form(&[("action", action), ("text", "too wide"), ("back", back)])
     };
-    let reply = browser.post(target, &decide("reject", "/inbox")).await;
+    let reply = browser.post(target, &decide("reject", "inbox")).await;
     assert_eq!((reply.status, reply.header("location")), (303, "/ui/inbox"), "{}", reply.text);
     assert_eq!(server.runs.changes(), ["reject fix-42 too wide"]);
     let reply = browser.post(target, &decide("verify", "//evil.example")).await;
-    assert_eq!((reply.status, reply.header("location")), (303, "/ui/runs"), "only own pages");
+    assert_eq!(
+        (reply.status, reply.header("location")),
+        (303, "/ui/local/fix-42"),
+        "only own pages"
+    );
     server.wait_for_jobs().await;
     let inbox = browser.get("/ui/inbox").await.text;
     let job = "<strong>Verify</strong> <span class=\"state ended\">done</span>";
     assert!(inbox.contains(job), "{inbox}");
-    assert_eq!(viewer.post(target, &decide("land", "/inbox")).await.status, 403);
+    assert_eq!(viewer.post(target, &decide("land", "inbox")).await.status, 403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

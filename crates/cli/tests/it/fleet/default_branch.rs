@@ -12,7 +12,10 @@ impl Place {
         let mut documents = self.documents();
         for document in &mut documents {
             match document["kind"].as_str() {
-                Some("AgentStack") => document["spec"]["agentsDocRef"] = json!({ "path": path }),
+                Some("AgentStack") => {
+                    document["spec"]["agentsDocRef"] =
+                        json!({ "source": "repository", "path": path })
+                }
                 Some("Repository") => document["spec"]["defaultBranch"] = json!(default_branch),
                 _ => {}
             }

@@ -121,7 +121,7 @@ fn grant_for_a_group_admits_the_run_of_its_member_and_of_nobody_else() {
     let login = ["login", &server, "--context", "token", "--token-stdin"];
     place.run_with_input(&login, token["token"].as_str().unwrap()).expect_code(0);
     let refused = start_in("token");
-    assert!(refused.code != 0 && refused.err.contains("tracker"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("ToolSecretNotGranted"), "{}", refused.err);
     assert_eq!(runs(), 0);
     let mut pending = log_in(&place, &serving);
     confirm_device(&pending.address, &pending.code, "grace");
