@@ -15,6 +15,7 @@ pub mod delegating;
 mod disallowed_agents;
 pub mod failure;
 pub mod fleet;
+pub mod given_issue;
 pub mod issue_recovery;
 pub mod issues;
 pub mod landing;

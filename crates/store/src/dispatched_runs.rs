@@ -6,7 +6,7 @@ use bailiwick_resources::RunPhase;
 use sqlx::Row as _;
 
 use crate::open::Store;
-use crate::run_pages::quoted;
+use crate::sql::quoted;
 use crate::sql::unescaped;
 
 /// The run of the control plane that decides about an agent's work.

@@ -7,6 +7,7 @@ use sqlx::Row as _;
 
 use crate::dispatched_runs::is_settled;
 use crate::open::Store;
+use crate::sql::quoted;
 
 /// Which runs a page has.
 #[derive(Debug, Clone, Copy)]
@@ -136,9 +137,4 @@ impl Store {
         }
         Ok(closed)
     }
-}
-
-/// Words of our own, for SQL.
-pub(crate) fn quoted(words: impl Iterator<Item = &'static str>) -> String {
-    words.map(|word| format!("'{word}'")).collect::<Vec<String>>().join(", ")
 }

@@ -157,6 +157,11 @@ const POSTGRES_WORDS: [(&str, &str); 5] = [
 /// A boxed future: its code is compiled once, not again in each caller.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Words of our own, for SQL.
+pub(crate) fn quoted(words: impl Iterator<Item = &'static str>) -> String {
+    words.map(|word| format!("'{word}'")).collect::<Vec<String>>().join(", ")
+}
+
 /// The message of the database, without the layers around it.
 pub(crate) fn database_message(error: &sqlx::Error) -> String {
     match error.as_database_error() {

@@ -15,11 +15,12 @@ use bailiwick_resources::{
 use bailiwick_server::{ApiError, ObjectList, Session, StageCounts};
 use hyper::StatusCode;
 
+use crate::clock::now;
 use crate::fleet::list::ObjectRow;
 use crate::fleet::{object_path, word};
 use crate::layout::{Layout, Section, html};
 use crate::runs::group_name;
-use crate::site::{Site, now};
+use crate::site::Site;
 use crate::text::{Time, duration, encoded, line, number};
 
 const MAX_NAME: usize = 80;

@@ -8,9 +8,10 @@ use bailiwick_resources::Moment;
 use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 
+use crate::clock::now;
 use crate::layout::{Layout, Section, html};
 use crate::run::{RunHeader, Tab, follow_side};
-use crate::site::{Site, now};
+use crate::site::Site;
 use crate::text::{MAX_SHOWN, Time, encoded, line, shortened, visible};
 
 const MAX_NAME: usize = 200;

@@ -17,10 +17,11 @@ use serde_json::Value;
 use crate::answers::{self, AnswerLine};
 use crate::approvals::ApprovalCard;
 use crate::call_change::CallChange;
+use crate::clock::now;
 use crate::decision::{Decision, MAX_WITH_ACTIONS};
 use crate::error_page::foreign_request;
 use crate::layout::{Layout, Section, html, see_other};
-use crate::site::{Frame, JOBS, Site, Waiting, now};
+use crate::site::{Frame, JOBS, Site, Waiting};
 use crate::text::{MAX_SHOWN, Time, duration, encoded, line, shortened, visible};
 use crate::transcript::{Content, Row, rows};
 

@@ -11,7 +11,7 @@ use hyper::header::{
 };
 
 use crate::assets::ASSETS;
-use crate::site::now;
+use crate::clock::now;
 
 /// No inline code, no other origin, no frame around the pages, no text that becomes code.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \

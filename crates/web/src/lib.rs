@@ -16,6 +16,7 @@ mod call_change;
 mod change;
 mod changes;
 mod checks;
+mod clock;
 mod comment;
 mod context;
 mod cost;

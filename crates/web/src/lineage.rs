@@ -9,10 +9,11 @@ use bailiwick_fleet::ports::{LocalLineage, LocalRelation, LocalRelative};
 use bailiwick_resources::Moment;
 use hyper::StatusCode;
 
+use crate::clock::now;
 use crate::layout::{Layout, html};
 use crate::run::{RunHeader, Tab};
 use crate::run_part::read;
-use crate::site::{Site, now};
+use crate::site::Site;
 use crate::text::{Time, encoded, escaped, line};
 
 const MAX_NAME: usize = 200;

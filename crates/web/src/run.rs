@@ -12,12 +12,13 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use crate::actions::{Action, JobView, MAX_JOBS, job_views};
+use crate::clock::now;
 use crate::event_at::event_at;
 use crate::fleet::dispatch::run_of_agent;
 use crate::inbox::QuestionCard;
 use crate::layout::{Layout, Section, html, see_other};
 use crate::runs::RunRow;
-use crate::site::{Frame, Site, now, query};
+use crate::site::{Frame, Site, query};
 use crate::text::{Time, dollars, duration, encoded, line, number, shortened, visible};
 use crate::transcript::{Content, Row, rows};
 

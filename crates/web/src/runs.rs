@@ -8,11 +8,12 @@ use bailiwick_resources::{Kind, Moment};
 use bailiwick_server::{FleetRun, ListedRun, RunList};
 use hyper::StatusCode;
 
+use crate::clock::now;
 use crate::fleet::{object_path, word};
 use crate::layout::{Layout, Section, html};
 use crate::run_filter::{Field, RunsQuery};
 use crate::saved_filters::{self, Saved};
-use crate::site::{Site, now, query};
+use crate::site::{Site, query};
 use crate::text::{Time, duration, encoded, line, number};
 
 pub(crate) const PAGE_SIZE: usize = 50;

@@ -7,7 +7,7 @@ use axum::extract::Query;
 use axum::http::request::Parts;
 use axum::response::Response;
 use bailiwick_fleet::ports::{LocalQuestion, LocalQuestions, LocalRun, LocalRunList};
-use bailiwick_resources::{AnyObject, Moment};
+use bailiwick_resources::AnyObject;
 use bailiwick_server::{Api, ApiError, ObjectList, Session};
 use hyper::StatusCode;
 use serde::Serialize;
@@ -176,10 +176,4 @@ pub(crate) fn query<T: DeserializeOwned>(parts: &Parts) -> Result<T, ApiError> {
         code: "BAD_REQUEST".to_owned(),
         message: format!("This address has a part that no page has: {}.", error.body_text()),
     })
-}
-
-pub(crate) fn now() -> Moment {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let millis = since.unwrap_or_default().as_millis();
-    Moment::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }

@@ -18,7 +18,7 @@ use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
-use crate::running::bound_issue::given_issue;
+use crate::given_issue::GivenIssue;
 use crate::verifying::{AgentWork, WorkOptions, settings};
 use crate::{policy_file, system};
 
@@ -136,7 +136,7 @@ impl DelegationService {
             effort: text(&task.agent.effort),
             settings: subject.settings.clone(),
             may_start,
-            issue_levels: given_issue(&directory)?.and_then(|given| given.agent_levels),
+            issue_levels: GivenIssue::read(&directory)?.and_then(|given| given.agent_levels),
         })
     }
 }

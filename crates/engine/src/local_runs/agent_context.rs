@@ -9,8 +9,8 @@ use bailiwick_model::{Run, Sha256Hex, Source, Task};
 use super::artifacts::{PROMPT, read_plain};
 use super::{LedgerRuns, error, store_error};
 use crate::failure::Failure;
+use crate::given_issue::GivenIssue;
 use crate::managed::ManagedRunConfig;
-use crate::running::bound_issue;
 use crate::sources;
 
 impl LedgerRuns {
@@ -63,7 +63,7 @@ impl LedgerRuns {
                 text: String::new(),
             }));
         }
-        if let Some(bound) = bound_issue::given_issue(&self.directory(run)).map_err(error)? {
+        if let Some(bound) = GivenIssue::read(&self.directory(run)).map_err(error)? {
             layers.push(layer("issue", &bound.issue.to_string(), "issue", &bound.text));
         }
         let prompt = match self.task_file(run, PROMPT) {

@@ -9,8 +9,9 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use super::{MAX_LINE, MAX_NAME, kind_of, layout, object_path};
+use crate::clock::now;
 use crate::layout::{Layout, html};
-use crate::site::{Site, now, query};
+use crate::site::{Site, query};
 use crate::text::{Time, line};
 
 const PAGE_SIZE: u64 = 100;

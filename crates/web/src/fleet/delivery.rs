@@ -4,7 +4,8 @@ use bailiwick_resources::{AnyObject, Kind, WebhookDelivery};
 use bailiwick_server::Session;
 
 use super::{MAX_NAME, may_operate, object_path};
-use crate::site::{Site, now};
+use crate::clock::now;
+use crate::site::Site;
 use crate::text::{MAX_SHOWN, Time, encoded, line, number, shortened};
 
 /// What the page of a delivery has beside its conditions.

@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::state::{ObjectState, brief};
 use super::{MAX_NAME, kind_of, layout, may_administer, object_path, unknown_kind};
+use crate::clock::now;
 use crate::layout::{Layout, html};
-use crate::site::{Site, now, query};
+use crate::site::{Site, query};
 use crate::text::{Time, encoded, line};
 
 const PAGE_SIZE: usize = 100;

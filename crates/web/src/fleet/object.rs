@@ -14,9 +14,10 @@ use super::rule::RulePanel;
 use super::state::{ObjectState, brief};
 use super::yaml::declared;
 use super::{MAX_LINE, MAX_NAME, api_path, kind_of, layout, may_administer, unknown_kind};
+use crate::clock::now;
 use crate::fleet::workspaces::WorkspacePanel;
 use crate::layout::{Layout, html};
-use crate::site::{Site, now};
+use crate::site::Site;
 use crate::text::{MAX_SHOWN, Time, encoded, line, shortened};
 
 #[derive(Template)]

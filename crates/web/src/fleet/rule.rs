@@ -16,7 +16,8 @@ use serde::Deserialize;
 
 use super::{MAX_LINE, MAX_NAME, may_operate, object_path, word};
 use crate::change::{bad_request, change_and_show};
-use crate::site::{Site, now};
+use crate::clock::now;
+use crate::site::Site;
 use crate::text::{Time, encoded, line};
 
 /// Executions and deliveries that are shown.

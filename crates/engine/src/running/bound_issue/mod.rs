@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use super::{LockedRun, hand_off, issue_work, preloads};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::given_issue::GivenIssue;
 use crate::issues::OpenIssues;
 use crate::{claiming, issues, system};
 
@@ -52,8 +53,6 @@ pub use result::{complete, complete_pending, give_back_claims};
 
 /// The file of a run that has not left its result yet.
 const PENDING: &str = "issue-exit.json";
-/// The file of a run with the text of its issue, as the agent was given it.
-const CONTEXT: &str = "issue-context.json";
 
 /// What an attempt is given of its issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,21 +110,6 @@ pub struct EnteredIssue {
 
 fn is_checked() -> bool {
     true
-}
-
-/// The text of an issue, as the agent of a run was given it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct GivenIssue {
-    pub issue: IssueName,
-    pub text: String,
-    /// How many levels of sub-agents its labels allow below the agent; nothing without such a label.
-    #[serde(default)]
-    pub agent_levels: Option<u32>,
-}
-
-/// What the last attempt of a run was given of its issue; `None` if it is bound to none or has not begun.
-pub fn given_issue(directory: &RunDirectory) -> Result<Option<GivenIssue>, Failure> {
-    system::read_json(&directory.path().join(CONTEXT))
 }
 
 /// Refuses an issue that no run may work on, before anything is made for one.
@@ -187,9 +171,8 @@ impl EnteredIssue {
         let context = issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, window)
             .map_err(Failure::refused_by)?;
         log_loads(&running.directory, &context.loads, window)?;
-        let shown_issue =
-            GivenIssue { issue: issue.clone(), text: context.text.clone(), agent_levels };
-        system::write_json(&running.directory.path().join(CONTEXT), &shown_issue)?;
+        GivenIssue { issue: issue.clone(), text: context.text.clone(), agent_levels }
+            .write(&running.directory)?;
         let mut entered = Self {
             issue,
             agent,
