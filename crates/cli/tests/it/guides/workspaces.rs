@@ -20,7 +20,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     shell.run(&commit).expect_code(0);
     scratch.write("src/kept.txt", "theirs\n");
     scratch.commit("Change the same line");
-    fleet.place.forge.take(&scratch.root(), "main");
+    fleet.forge.take(&scratch.root(), "main");
     scratch.git(&["worktree", "add", "--quiet", "-b", "theirs", "../app-mend"]);
     let results = guide.run(&mut shell);
     let files = &results.of("bailiwick workspaces rebase mend --files").out;
