@@ -258,7 +258,7 @@ async fn body_of_an_unknown_worker_is_not_parsed() {
         let path = format!("/workers/v1/{call}");
         for (secret, status) in [("wrong", 401), ("right", 400)] {
             let request = HttpRequest::new("POST", &path).token(secret);
-            let request = request.header("Content-Type", "application/json").bytes("[{");
+            let request = request.header("Content-Type", "application/json").bytes("{");
             server.execute(request).await.expect(status);
         }
     }
