@@ -6,8 +6,7 @@ use bailiwick_resources::RunPhase;
 use sqlx::Row as _;
 
 use crate::open::Store;
-use crate::sql::quoted;
-use crate::sql::unescaped;
+use crate::sql::{quoted, unescaped};
 
 /// The run of the control plane that decides about an agent's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +18,8 @@ pub enum Dispatch {
 }
 
 /// The runs of the control plane with the agent `runs.id`, each with its phase. A `CROSS JOIN` keeps SQLite from
-/// searching every run with a phase first.
+/// searching every run with a phase first. With `LIMIT 1` instead of `EXISTS`, PostgreSQL looks up each agent in the
+/// index, and does not join everything when it knows too little about the tables.
 const PHASES: &str = "SELECT 1 FROM resource_terms a CROSS JOIN resource_terms p \
                       WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id \
                       AND p.born = a.born AND p.term = 'AgentDispatchRun.status'";
@@ -30,9 +30,9 @@ pub(crate) fn is_settled() -> String {
     let open = RunPhase::ALL.into_iter().filter(|phase| !phase.is_final());
     let open = quoted(open.map(RunPhase::as_str));
     format!(
-        "EXISTS (SELECT 1 FROM resource_terms WHERE term IN ('AgentDispatchAttempt.agent', \
-         'AgentDispatchRun.agent') AND value = runs.id) \
-         AND NOT EXISTS ({PHASES} AND p.value IN ({open})) \
+        "(SELECT 1 FROM resource_terms WHERE term IN ('AgentDispatchAttempt.agent', \
+         'AgentDispatchRun.agent') AND value = runs.id LIMIT 1) IS NOT NULL \
+         AND ({PHASES} AND p.value IN ({open}) LIMIT 1) IS NULL \
          AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = runs.id AND ended_at IS NULL)"
     )
 }
@@ -84,8 +84,7 @@ impl Store {
     pub async fn count_settled_dispatches(&self) -> Result<SettledDispatches, StoreError> {
         let succeeded = RunPhase::Succeeded.as_str();
         let query = format!(
-            "SELECT COUNT(*), COUNT(CASE WHEN EXISTS ({PHASES} AND p.value = '{succeeded}') \
-             THEN 1 END) FROM runs WHERE status IN ('running', 'done') AND {}",
+            "SELECT COUNT(*), COUNT(({PHASES} AND p.value = '{succeeded}' LIMIT 1)) FROM runs WHERE status IN ('running', 'done') AND {}",
             is_settled()
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(query))

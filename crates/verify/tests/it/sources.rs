@@ -14,6 +14,7 @@ fn source_files_of_this_workspace_are_measured() {
     let mut files = Vec::new();
     collect(crates, &mut files);
     assert!(files.len() > 50, "{} files", files.len());
+    let (mut named, mut cut) = (0, 0);
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a source");
         let after = Some(text.clone().into_bytes());
@@ -34,13 +35,15 @@ fn source_files_of_this_workspace_are_measured() {
                 panic!("{}: nothing has {longest} lines", file.display())
             };
             let message = format!("{reason}\n{}", detail.unwrap_or_default());
-            assert!(
-                message.contains(&format!("has {longest} lines")),
-                "{}: {message}",
-                file.display()
-            );
+            match message.contains(&format!("has {longest} lines")) {
+                true => named += 1,
+                // A long list is cut, and the functions of an `impl` can fill it.
+                false if message.contains("\n… and ") => cut += 1,
+                false => panic!("{}: {message}", file.display()),
+            }
         }
     }
+    assert!(cut * 100 < named, "{cut} lists cut, {named} functions named");
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
