@@ -17,12 +17,16 @@ pub enum Dispatch {
     Replaced,
 }
 
-/// The runs of the control plane with the agent `runs.id`, each with its phase. A `CROSS JOIN` keeps SQLite from
-/// searching every run with a phase first. With `LIMIT 1` instead of `EXISTS`, PostgreSQL looks up each agent in the
-/// index, and does not join everything when it knows too little about the tables.
-const PHASES: &str = "SELECT 1 FROM resource_terms a CROSS JOIN resource_terms p \
-                      WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id \
-                      AND p.born = a.born AND p.term = 'AgentDispatchRun.status'";
+/// Whether a run of the control plane has the agent `runs.id` and one of these phases. With `LIMIT 1` instead of joins
+/// and `EXISTS`, each agent and each run is looked up in the index, also by a database that knows little about its
+/// tables.
+fn has_phase(phases: &str) -> String {
+    format!(
+        "(SELECT 1 FROM resource_terms a WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id \
+         AND (SELECT 1 FROM resource_terms p WHERE p.term = 'AgentDispatchRun.status' \
+         AND p.value IN ({phases}) AND p.born = a.born LIMIT 1) IS NOT NULL LIMIT 1)"
+    )
+}
 
 /// Whether the control plane has settled the run of the agent `runs.id`: it has succeeded, failed or was cancelled, or
 /// has another attempt. An agent that still works is not settled.
@@ -32,8 +36,9 @@ pub(crate) fn is_settled() -> String {
     format!(
         "(SELECT 1 FROM resource_terms WHERE term IN ('AgentDispatchAttempt.agent', \
          'AgentDispatchRun.agent') AND value = runs.id LIMIT 1) IS NOT NULL \
-         AND ({PHASES} AND p.value IN ({open}) LIMIT 1) IS NULL \
-         AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = runs.id AND ended_at IS NULL)"
+         AND {} IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = runs.id AND ended_at IS NULL)",
+        has_phase(&open)
     )
 }
 
@@ -50,10 +55,10 @@ impl Store {
     pub async fn dispatch_of(&self, agent: &AgentId) -> Result<Option<Dispatch>, StoreError> {
         let phases = quoted(RunPhase::ALL.into_iter().map(RunPhase::as_str));
         let query = format!(
-            "SELECT r.name, p.value FROM resource_terms a CROSS JOIN resources r \
-             CROSS JOIN resource_terms p WHERE a.term = 'AgentDispatchRun.agent' \
-             AND a.value = $1 AND r.born = a.born AND p.born = a.born \
-             AND p.term = 'AgentDispatchRun.status' AND p.value IN ({phases}) \
+            "SELECT r.name, (SELECT p.value FROM resource_terms p \
+             WHERE p.term = 'AgentDispatchRun.status' AND p.value IN ({phases}) \
+             AND p.born = a.born LIMIT 1) FROM resource_terms a CROSS JOIN resources r \
+             WHERE a.term = 'AgentDispatchRun.agent' AND a.value = $1 AND r.born = a.born \
              ORDER BY a.born DESC LIMIT 1"
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(query))
@@ -62,11 +67,12 @@ impl Store {
             .await
             .map_err(|error| self.error(&error))?;
         if let Some(row) = row {
-            let read = || -> Result<(String, String), sqlx::Error> {
+            let read = || -> Result<(String, Option<String>), sqlx::Error> {
                 Ok((row.try_get(0)?, row.try_get(1)?))
             };
             let (run, word) = read().map_err(|error| self.error(&error))?;
-            let phase = RunPhase::ALL.into_iter().find(|phase| phase.as_str() == word);
+            let phase =
+                RunPhase::ALL.into_iter().find(|phase| word.as_deref() == Some(phase.as_str()));
             return Ok(phase.map(|phase| Dispatch::Current { run: unescaped(run), phase }));
         }
         let attempt = sqlx::query(
@@ -82,9 +88,9 @@ impl Store {
 
     /// Counts the runs that are open in the ledger although the control plane has settled them.
     pub async fn count_settled_dispatches(&self) -> Result<SettledDispatches, StoreError> {
-        let succeeded = RunPhase::Succeeded.as_str();
+        let succeeded = has_phase(&quoted([RunPhase::Succeeded.as_str()].into_iter()));
         let query = format!(
-            "SELECT COUNT(*), COUNT(({PHASES} AND p.value = '{succeeded}' LIMIT 1)) FROM runs WHERE status IN ('running', 'done') AND {}",
+            "SELECT COUNT(*), COUNT({succeeded}) FROM runs WHERE status IN ('running', 'done') AND {}",
             is_settled()
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(query))
