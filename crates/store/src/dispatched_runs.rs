@@ -17,14 +17,20 @@ pub enum Dispatch {
     Replaced,
 }
 
-/// Whether a run of the control plane has the agent `runs.id` and one of these phases. With `LIMIT 1` instead of joins
-/// and `EXISTS`, each agent and each run is looked up in the index, also by a database that knows little about its
-/// tables.
-fn has_phase(phases: &str) -> String {
+/// Whether a run of the control plane has the agent `runs.id` and one of these phases. Without joins, `EXISTS` and `IN`,
+/// each agent and each phase is looked up in the index, also by a database that knows little about its tables.
+fn has_phase(phases: impl Iterator<Item = RunPhase>) -> String {
+    let is_in = |phase: RunPhase| {
+        format!(
+            "(SELECT 1 FROM resource_terms p WHERE p.term = 'AgentDispatchRun.status' \
+             AND p.value = '{}' AND p.born = a.born) IS NOT NULL",
+            phase.as_str()
+        )
+    };
     format!(
-        "(SELECT 1 FROM resource_terms a WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id \
-         AND (SELECT 1 FROM resource_terms p WHERE p.term = 'AgentDispatchRun.status' \
-         AND p.value IN ({phases}) AND p.born = a.born LIMIT 1) IS NOT NULL LIMIT 1)"
+        "(SELECT 1 FROM resource_terms a WHERE a.term = 'AgentDispatchRun.agent' \
+         AND a.value = runs.id AND ({}) LIMIT 1)",
+        phases.map(is_in).collect::<Vec<_>>().join(" OR ")
     )
 }
 
@@ -32,13 +38,12 @@ fn has_phase(phases: &str) -> String {
 /// has another attempt. An agent that still works is not settled.
 pub(crate) fn is_settled() -> String {
     let open = RunPhase::ALL.into_iter().filter(|phase| !phase.is_final());
-    let open = quoted(open.map(RunPhase::as_str));
     format!(
         "(SELECT 1 FROM resource_terms WHERE term IN ('AgentDispatchAttempt.agent', \
          'AgentDispatchRun.agent') AND value = runs.id LIMIT 1) IS NOT NULL \
          AND {} IS NULL \
          AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = runs.id AND ended_at IS NULL)",
-        has_phase(&open)
+        has_phase(open)
     )
 }
 
@@ -88,7 +93,7 @@ impl Store {
 
     /// Counts the runs that are open in the ledger although the control plane has settled them.
     pub async fn count_settled_dispatches(&self) -> Result<SettledDispatches, StoreError> {
-        let succeeded = has_phase(&quoted([RunPhase::Succeeded.as_str()].into_iter()));
+        let succeeded = has_phase([RunPhase::Succeeded].into_iter());
         let query = format!(
             "SELECT COUNT(*), COUNT({succeeded}) FROM runs WHERE status IN ('running', 'done') AND {}",
             is_settled()
