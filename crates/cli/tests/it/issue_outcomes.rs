@@ -93,7 +93,7 @@ fn run_whose_checks_did_not_end_is_recorded_as_blocked() {
     assert!(ran.contains("what a killed check left cannot be removed"), "{ran}");
     assert_eq!(labels(&place), ["cascade::depth-2", "quality::unchecked"]);
     assert_eq!(issue().milestone, None);
-    // The supervisor is killed while a check is at work.
+    // The supervisor is killed while a check runs.
     let state = place.machine("killed");
     let mut run = place.start(&state, "killed");
     wait_for(|| place.on(&state, &["logs", "killed", "-o", "json"]).out.contains("\"verifying\""));

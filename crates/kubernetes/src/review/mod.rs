@@ -241,7 +241,7 @@ impl Review {
     }
 }
 
-/// What the control plane is told of a binding. `namespace` is that of the cluster whose rights were asked about.
+/// What is reported to the control plane about a binding. `namespace` is that of the cluster whose rights were asked about.
 pub fn report(
     binding: &Object<AgentRoleBinding>,
     identity: Option<&AgentServiceAccount>,

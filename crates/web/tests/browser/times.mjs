@@ -27,7 +27,7 @@ try {
     window.setInterval = (work, time) => interval(work, Math.min(time, 100));
   });
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
-  // Long enough for the times to be shown anew, and for the question to be read.
+  // Long enough for the times to be shown again, and for the question to be read.
   await new Promise((resolve) => setTimeout(resolve, 1000));
   const times = () => page.$$eval(".question time", (all) => all.map((time) => time.textContent).join(", "));
   console.log(await times());

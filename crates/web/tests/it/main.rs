@@ -537,7 +537,7 @@ async fn tabs_of_a_server_share_what_waits() {
     let reads_of_tabs = reads();
     let most = usize::try_from(SECONDS).unwrap() + 1;
     assert!((2..=most).contains(&reads_of_tabs), "{reads_of_tabs} reads for {TABS} tabs");
-    // Pages read it anew. The server has noticed by then that the tabs are closed.
+    // Pages read it again. The server has noticed by then that the tabs are closed.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let (before, mut browser) = (reads(), browser);
     for _ in 0..3 {

@@ -76,7 +76,7 @@ const SHAPES: [(&str, &str, &str); 29] = [
     ("Google API", "?key=AIzaSyA0123456789abcdefghijklmnopqrstuv", "abcdefghij"),
     ("Google OAuth", "ya29.a0AfH6SMBabcdefghijklmnop", "abcdefghij"),
     ("Google client", "GOCSPX-abcdefghijklmnopqrstuvwx", "abcdefghij"),
-    ("npm", "//registry.npmjs.org/:x=npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
+    ("npm", "//packages.example/:x=npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
     ("PyPI", "pypi-AgEIcHlwaS5vcmcabcdefghijklmnop", "abcdefghij"),
     ("Slack", "xoxb-123456789012-abcdefghij", "abcdefghij"),
     ("Stripe", "sk_live_abcdefghijklmnop0123", "abcdefghij"),
